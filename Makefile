@@ -1,0 +1,60 @@
+# Every target sets itself up: it makes $(VENV) from requirements.lock when that is missing or out of date.
+#   make test PYTHON=python3.13 VENV=.venv313     another interpreter, beside the first
+#   make test ARGS="-k inbox -x"                  more arguments for pytest
+PYTHON ?=
+VENV ?= .venv
+ARGS ?=
+BIN := $(VENV)/bin
+
+# pyright need not ask whether a newer pyright exists.
+export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
+export PYTHON
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test trials lint ruff mypy pyright diagrams lock bench clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## make the virtual environment (every other target does so itself)
+	@.ci/setup $(VENV)
+
+demo: setup ## run the flow flows/demo.yaml
+	@$(BIN)/turnchart run demo
+
+test: setup ## run the tests, all but the slow ones
+	$(BIN)/python -m pytest $(ARGS)
+
+trials: export TURNCHART_TRIALS ?= full
+trials: setup ## run all the slow tests
+	$(BIN)/python -m pytest -m slow --timeout=600 $(ARGS)
+
+lint: ruff mypy pyright ## check style, format and types
+
+ruff: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+mypy: setup
+	$(BIN)/mypy
+
+pyright: setup
+	$(BIN)/pyright --pythonpath $(BIN)/python
+
+diagrams: setup ## write the committed exports in diagrams/ anew
+	@BIN=$(BIN) .ci/check_diagrams --write
+
+lock: setup ## write requirements.lock anew, with the newest releases that pyproject.toml allows
+	$(BIN)/python -m venv build/lock
+	build/lock/bin/python -m pip install --quiet --disable-pip-version-check uv
+	build/lock/bin/uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --upgrade \
+		--generate-hashes --no-emit-index-url --no-emit-find-links --quiet \
+		--custom-compile-command "make lock" --output-file requirements.lock
+
+bench: setup ## measure speed (tests/bench)
+	$(BIN)/python tests/bench $(ARGS)
+
+clean: ## remove caches and what was built (the virtual environment stays)
+	rm -rf build dist htmlcov .coverage .coverage.* .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .ci/mermaid/node_modules
+	find machine hooks flows diagrams tests -type d -name __pycache__ -prune -exec rm -rf {} +

@@ -1,0 +1,3 @@
+"""The command line."""
+
+from turnchart.flows.cli.main import main as main

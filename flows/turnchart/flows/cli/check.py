@@ -1,0 +1,32 @@
+"""``turnchart check``: everything that is wrong with a flow, without running it."""
+
+from typing import Annotated, Literal
+
+import typer
+
+
+def check(
+    flows: Annotated[list[str], typer.Argument(metavar="FLOW", help="Files, or names of shipped flows.")],
+    format: Annotated[Literal["text", "json"], typer.Option(help="How problems are printed.")] = "text",
+    strict: Annotated[bool, typer.Option("--strict", help="Let warnings count too.")] = False,
+    plugins: Annotated[
+        list[str] | None,
+        typer.Option("--plugin", metavar="MODULE", help="Import this for its hooks and tools."),
+    ] = None,
+) -> None:
+    """Say everything that is wrong with a flow, with its place and its cure. Nothing is started."""
+    from turnchart.flows.check import check_flow
+    from turnchart.flows.problems import exit_code, in_order, render_all
+
+    problems = in_order(problem for flow in flows for problem in check_flow(flow, plugins or ()))
+    if format == "json" or problems:
+        typer.echo(render_all(problems, format))
+    if format == "text":
+        typer.echo(_summary(flows, [problem.level for problem in problems]))
+    raise typer.Exit(exit_code(problems, strict=strict))
+
+
+def _summary(flows: list[str], levels: list[str]) -> str:
+    counts = [(level, levels.count(level)) for level in ("error", "warning", "note")]
+    found = ", ".join(f"{count} {level}{'s' if count > 1 else ''}" for level, count in counts if count)
+    return f"{', '.join(flows)}: {found or 'no problems'}"

@@ -1,0 +1,155 @@
+"""One run: prompts go in, turns come out, and Ctrl-C cuts off a turn and not the program."""
+
+import signal
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+import anyio
+from anyio.abc import TaskStatus
+
+from turnchart.flows.cli.inputs import play
+from turnchart.flows.cli.lines import Lines
+from turnchart.flows.cli.render import Screen
+from turnchart.flows.script import ScriptInput
+from turnchart.machine.agent import Agent
+from turnchart.machine.errors import TurnFailed
+from turnchart.machine.turn import Turn
+
+COMPLETED, OTHERWISE, INTERRUPTED = 0, 1, 130
+"""What the process ends with."""
+CAUSE: Final = "user"
+"""What the log says of a turn that Ctrl-C cut off."""
+
+Report = Callable[[Turn | TurnFailed], None]
+"""Is told what each prompt came to."""
+
+
+class Conversation:
+    """Talks to one agent, from its first prompt to the end of the process.
+
+    Args:
+        agent: Open already.
+        screen: Where words to the person at the terminal go.
+        lines: What that person types.
+    """
+
+    def __init__(self, agent: Agent, screen: Screen, lines: Lines) -> None:
+        self._agent = agent
+        self._screen = screen
+        self._lines = lines
+        self._interrupted = False
+        self._leaving = False
+        self._asked: _Asked | None = None
+
+    async def turns(self, prompts: Sequence[str], inputs: Sequence[ScriptInput], report: Report) -> int:
+        """Give the prompts, a turn each, until one does not complete; return the exit code."""
+
+        async def talk() -> int:
+            code = COMPLETED
+            for prompt in prompts:
+                code = await self._turn(prompt, report)
+                if code != COMPLETED:
+                    break
+            return code
+
+        return await self._interruptible(talk, inputs)
+
+    async def chat(self, inputs: Sequence[ScriptInput]) -> int:
+        """Take prompts line by line until there are no more; a line typed while a turn runs steers it."""
+
+        async def talk() -> int:
+            self._screen.line("Ctrl-C cuts off a turn, Ctrl-D leaves.")
+            stop = self._agent.on(
+                "agent/status", lambda signal, _: self._prompted(signal.data["status"])
+            )
+            self._prompted("idle")
+            while (line := await self._lines.read()) is not None:
+                self._take(line)
+            if self._asked is not None:
+                self._asked.give(None)
+            stop()
+            self._screen.line("")
+            await self._agent.idle()
+            return COMPLETED
+
+        return await self._interruptible(talk, inputs)
+
+    async def answer(self) -> str | None:
+        """Return the next line that is typed, which answers a question; None when there are no more."""
+        self._asked = asked = _Asked()
+        try:
+            return await asked.line()
+        finally:
+            self._asked = None
+
+    # -- prompts ---------------------------------------------------------------------------------
+
+    async def _turn(self, prompt: str, report: Report) -> int:
+        try:
+            turn = await self._agent.prompt(prompt)
+        except TurnFailed as failed:
+            report(failed)
+            return INTERRUPTED if self._interrupted else OTHERWISE
+        report(turn)
+        if self._interrupted:
+            return INTERRUPTED
+        return COMPLETED if turn.reason == "completed" else OTHERWISE
+
+    def _take(self, line: str) -> None:
+        self._leaving = False
+        if self._asked is not None:
+            self._asked.give(line)
+        elif not line.strip():
+            self._prompted(self._agent.status)
+        elif self._agent.status == "running":
+            self._agent.steer(line)
+        else:
+            self._agent.follow_up(line)
+
+    def _prompted(self, status: str) -> None:
+        if status == "idle":
+            self._screen.ask(">")
+
+    # -- Ctrl-C ----------------------------------------------------------------------------------
+
+    async def _interruptible(self, talk: Callable[[], Awaitable[int]], inputs: Sequence[ScriptInput]) -> int:
+        code = INTERRUPTED
+        async with anyio.create_task_group() as group:
+            await group.start(self._watch, group.cancel_scope)
+            if inputs:
+                group.start_soon(play, self._agent, inputs)
+                await anyio.lowlevel.checkpoint()  # so that it waits for the first state already
+            code = await talk()
+            group.cancel_scope.cancel()
+        self._agent.go_on()
+        return code
+
+    async def _watch(self, scope: anyio.CancelScope, *, task_status: TaskStatus[None]) -> None:
+        with anyio.open_signal_receiver(signal.SIGINT) as signals:
+            task_status.started()
+            async for _ in signals:
+                self._interrupted = True
+                if self._agent.status == "running" and self._agent.turning.cause is None:
+                    self._agent.abort(CAUSE)
+                elif self._agent.status == "running" or self._leaving:
+                    scope.cancel()
+                else:
+                    self._leaving = True
+                    self._screen.line("(Ctrl-D leaves, and so does Ctrl-C once more)")
+                    self._prompted("idle")
+
+
+class _Asked:
+    """A question that waits for a line."""
+
+    def __init__(self) -> None:
+        self._given = anyio.Event()
+        self._line: str | None = None
+
+    def give(self, line: str | None) -> None:
+        self._line = line
+        self._given.set()
+
+    async def line(self) -> str | None:
+        await self._given.wait()
+        return self._line

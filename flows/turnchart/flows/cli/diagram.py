@@ -1,0 +1,114 @@
+"""``turnchart diagram``: pictures of the lifecycle, of a flow, and of a recorded session."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from turnchart.diagrams import Drawable
+
+View = Literal["state", "sequence"]
+Format = Literal["mermaid", "dot", "svg", "png"]
+_SHOWN: Final = 20
+"""So many lines of a difference are shown."""
+
+
+def diagram(
+    flow: Annotated[
+        str | None, typer.Argument(metavar="FLOW", help="A file, or the name of a shipped flow.")
+    ] = None,
+    session: Annotated[
+        str | None, typer.Option(metavar="S", help="Draw a recorded session: an id, or a file (.jsonl, .db).")
+    ] = None,
+    view: Annotated[View, typer.Option(help="Which view.")] = "state",
+    format: Annotated[Format, typer.Option(help="Sequence views are mermaid only.")] = "mermaid",
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write it there, not to stdout.")
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; fail if FILE is not what would be written.")
+    ] = False,
+    detail: Annotated[
+        bool, typer.Option("--detail", help="Draw what the plain view leaves out, too.")
+    ] = False,
+    plugins: Annotated[
+        list[str] | None,
+        typer.Option("--plugin", metavar="MODULE", help="Import this for its hooks and tools."),
+    ] = None,
+    store: Annotated[
+        str | None, typer.Option("--store", metavar="PATH", help="Where the session is kept.")
+    ] = None,
+) -> None:
+    """Draw the lifecycle, a flow with its hooks and settings, or what a session did."""
+    if view == "sequence" and format != "mermaid":
+        raise typer.BadParameter(
+            f"there is no {format} of a sequence view; take --format mermaid", param_hint="--format"
+        )
+    if flow is not None and session is not None:
+        raise typer.BadParameter("draw a flow or a session, not both", param_hint="--session")
+    if check and output is None:
+        raise typer.BadParameter("it compares with a file; name that with -o", param_hint="--check")
+    made = _draw(_drawn(flow, plugins or (), session, store), view, format, detail)
+    if output is None:
+        _print(made)
+    elif check:
+        raise typer.Exit(_compare(output, made))
+    else:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.write_bytes(made)
+
+
+def _drawn(flow: str | None, plugins: Sequence[str], session: str | None, store: str | None) -> "Drawable":
+    """Return what is to be drawn."""
+    if session is not None:
+        from turnchart.diagrams import session_overlay
+        from turnchart.flows.cli.places import find
+
+        found = find(session, store)
+        return session_overlay(found.load(), f"session {found.id}")
+    if flow is not None:
+        from turnchart.flows import load_flow
+
+        return load_flow(flow, plugins)
+    from turnchart.machine import LIFECYCLE
+
+    return LIFECYCLE
+
+
+def _draw(drawn: "Drawable", view: View, format: Format, detail: bool) -> bytes:
+    from turnchart.diagrams import image, sequence_diagram, state_diagram
+
+    if view == "sequence":
+        return sequence_diagram(drawn, detail=detail).encode()
+    if format == "mermaid" or format == "dot":
+        return state_diagram(drawn, format, detail).encode()
+    return image(state_diagram(drawn, "dot", detail), format)
+
+
+def _print(made: bytes) -> None:
+    sys.stdout.flush()
+    sys.stdout.buffer.write(made)
+    sys.stdout.buffer.flush()
+
+
+def _compare(output: Path, made: bytes) -> int:
+    """Return 1, and say where, if a file is not what would be written."""
+    from difflib import unified_diff
+
+    there = output.read_bytes() if output.is_file() else None
+    if there == made:
+        return 0
+    if there is None:
+        typer.echo(f"{output} is not there", err=True)
+        return 1
+    typer.echo(f"{output} is stale", err=True)
+    old, new = (text.decode("utf-8", "replace").splitlines() for text in (there, made))
+    difference = list(unified_diff(old, new, str(output), "now", lineterm=""))
+    for line in difference[:_SHOWN]:
+        typer.echo(line, err=True)
+    if len(difference) > _SHOWN:
+        typer.echo(f"... {len(difference) - _SHOWN} more lines", err=True)
+    return 1

@@ -1,0 +1,60 @@
+"""The command ``turnchart``. What a command needs is imported inside it, so that ``--help`` stays quick."""
+
+import os
+import sys
+from collections.abc import Sequence
+
+os.environ.setdefault("TYPER_USE_RICH", "0")  # asked once, when typer is imported
+
+import typer
+
+from turnchart.flows.cli.check import check
+from turnchart.flows.cli.diagram import diagram
+from turnchart.flows.cli.flows import flows
+from turnchart.flows.cli.run import run
+from turnchart.flows.cli.sessions import app as sessions
+from turnchart.flows.cli.streams import throw_away
+from turnchart.flows.cli.verify import verify
+from turnchart.flows.problems import FlowError, NotTrusted
+from turnchart.machine.errors import TurnchartError
+
+PROBLEMS, NOT_TRUSTED, INTERRUPTED = 1, 3, 130
+"""Exit codes, beside 0 and those of wrong usage (2)."""
+
+app = typer.Typer(
+    name="turnchart",
+    help="LLM agent turns as explicit state machines, declared in YAML.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+for command in (run, check, diagram, verify, flows):
+    app.command()(command)
+app.add_typer(sessions, name="sessions")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line, and end the process with its exit code.
+
+    Args:
+        arguments: Without the name of the program; None takes those of the process.
+    """
+    try:
+        app(args=arguments, prog_name="turnchart")
+    except NotTrusted as error:
+        _say(str(error), NOT_TRUSTED)
+    except FlowError as error:
+        _say(str(error), PROBLEMS)
+    except TurnchartError as error:
+        _say(f"turnchart: {error}", PROBLEMS)
+    except BrokenPipeError:  # nobody reads on, as in `turnchart ... | head -1`
+        throw_away(sys.stdout)
+        sys.exit(PROBLEMS)
+
+
+def _say(text: str, code: int) -> None:
+    from turnchart.flows.cli.words import plain
+
+    print(plain(text), file=sys.stderr)
+    sys.exit(code)

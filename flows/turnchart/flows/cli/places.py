@@ -1,0 +1,188 @@
+"""Where sessions are kept, and how the command line names a session."""
+
+import os
+import re
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from secrets import token_hex
+from typing import TYPE_CHECKING, Final, Literal
+
+from turnchart.machine.errors import SessionError
+
+if TYPE_CHECKING:
+    from turnchart.machine.session import Session
+    from turnchart.machine.sqlite import SessionInfo
+    from turnchart.machine.stores import Store
+
+Kind = Literal["sqlite", "file", "folder", "memory"]
+FILE: Final = "sessions.db"
+"""The SQLite file in the folder of this program."""
+_LISTED: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """Where sessions are kept.
+
+    Attributes:
+        kind: A SQLite file, one JSON-lines file, a folder of these, or memory.
+        path: The file or folder.
+        given: How it was named on the command line; empty where it is the usual one.
+        home: The folder of this program, where that has to be made first.
+    """
+
+    kind: Kind
+    path: Path
+    given: str = ""
+    home: Path | None = None
+
+    def options(self) -> str:
+        """Return what has to be added to a command so that it finds the same place."""
+        return f" --store {shlex.quote(self.given)}" if self.given else ""
+
+    def open(self, id: str | None, flow: str) -> "Session":
+        """Open a session to go on with it: the one with this id, which may be new, or else a new one.
+
+        A single file holds one session, which is continued without an id too.
+
+        Raises:
+            SessionError: If there is no such place, or it holds something else.
+        """
+        from turnchart.machine.session import Session
+
+        if self.kind == "memory":
+            return Session.memory(id)
+        self._prepare()
+        if self.kind == "sqlite":
+            return Session.sqlite(self.path, id or self._new_id(flow))
+        from turnchart.machine.jsonl import JsonlStore
+
+        if self.kind == "file":
+            return Session(JsonlStore(self.path, id=id))
+        return Session(JsonlStore(self._file(id or self._new_id(flow))))
+
+    def look(self, id: str) -> "Store":
+        """Return the store of a session that is there; nothing is written.
+
+        Raises:
+            SessionError: If there is no such session; the message lists those that there are.
+        """
+        known = [info.id for info in self.list()]
+        if id not in known:
+            listed = ", ".join(known[-_LISTED:]) or "none"
+            more = f" (the last {_LISTED} of {len(known)})" if len(known) > _LISTED else ""
+            raise SessionError(f"there is no session {id!r} in {self.path}; the sessions are: {listed}{more}")
+        if self.kind == "sqlite":
+            from turnchart.machine.sqlite import SqliteStore
+
+            return SqliteStore(self.path, id)
+        from turnchart.machine.jsonl import JsonlStore
+
+        return JsonlStore(self.path if self.kind == "file" else self._file(id))
+
+    def list(self) -> "list[SessionInfo]":
+        """Return what there is, the oldest session first.
+
+        Raises:
+            SessionError: If it cannot be read.
+        """
+        if self.kind == "sqlite":
+            from turnchart.machine.sqlite import list_sessions
+
+            return list_sessions(self.path)
+        files = [self.path] if self.kind == "file" else sorted(self.path.glob("*.jsonl"))
+        found = [_info(path) for path in files if path.is_file()]
+        return sorted(found, key=lambda info: (info.created, info.id))
+
+    def _file(self, id: str) -> Path:
+        if "/" in id or id in ("", ".", ".."):
+            raise SessionError(f"{id!r} cannot be the name of a file; choose another id for the session")
+        return self.path / f"{id}.jsonl"
+
+    def _new_id(self, flow: str) -> str:
+        known = {info.id for info in self.list()}
+        name = re.sub(r"[^\w.-]+", "-", flow).strip("-.") or "session"
+        while (id := f"{name}-{token_hex(3)}") in known:
+            pass
+        return id
+
+    def _prepare(self) -> None:
+        """Make the folder of this program, which no repository should hold."""
+        if self.home is not None and not self.home.exists():
+            self.home.mkdir(parents=True)
+            (self.home / ".gitignore").write_text("*\n", "utf-8")
+
+
+def home() -> Path:
+    """Return the folder in which this program keeps things: ``.turnchart``, or what TURNCHART_HOME names."""
+    return Path(os.environ.get("TURNCHART_HOME") or ".turnchart")
+
+
+def usual() -> Shelf:
+    """Return where sessions are kept when nothing else was said."""
+    return Shelf("sqlite", home() / FILE, home=home())
+
+
+def shelf(store: str | None) -> Shelf:
+    """Return the place that ``--store`` names: a ``.jsonl`` file, a folder of these, or a SQLite file."""
+    if store is None:
+        return usual()
+    path = Path(store)
+    if path.suffix == ".jsonl":
+        return Shelf("file", path, store)
+    if path.is_dir() or store.endswith("/"):
+        return Shelf("folder", path, store)
+    return Shelf("sqlite", path, store)
+
+
+def declared(kind: str, path: str | None, root: Path) -> Shelf:
+    """Return the place that a flow declares; its path is relative to the root."""
+    if kind == "memory":
+        return Shelf("memory", Path())
+    if path is None:
+        folder = home() / "sessions"
+        return usual() if kind == "sqlite" else Shelf("folder", folder, f"{folder}/", home())
+    at = root / path
+    shown = os.path.relpath(at)
+    return Shelf("sqlite", at, shown) if kind == "sqlite" else Shelf("folder", at, f"{shown}/")
+
+
+def find(session: str, store: str | None) -> "Store":
+    """Return the store of a session that a command line names: a file, or an id.
+
+    Raises:
+        SessionError: If there is no such session, or the file holds several.
+    """
+    path = Path(session)
+    if store is None and path.is_file():
+        if path.suffix == ".jsonl":
+            from turnchart.machine.jsonl import JsonlStore
+
+            return JsonlStore(path)
+        from turnchart.machine.sqlite import SqliteStore
+
+        return SqliteStore(path)
+    return shelf(store).look(session)
+
+
+def _info(path: Path) -> "SessionInfo":
+    from turnchart.machine.jsonl import JsonlStore
+    from turnchart.machine.sqlite import SessionInfo
+
+    store = JsonlStore(path)
+    entries = list(store.load())
+    names = [entry.data["name"] for entry in entries if entry.type == "session_info" and "name" in entry.data]
+    return SessionInfo(
+        store.id,
+        entries[0].time if entries else 0.0,
+        entries[-1].time if entries else 0.0,
+        len(entries),
+        names[-1] if names else "",
+        _count("turn/start", (entry.type for entry in entries)),
+    )
+
+
+def _count(wanted: str, types: Iterable[str]) -> int:
+    return sum(type == wanted for type in types)

@@ -1,0 +1,83 @@
+"""What a run is made of, before anything runs: who says what, which hooks stay, where the log goes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import typer
+
+from turnchart.flows.checks import SCRIPT
+from turnchart.flows.cli.inputs import meanwhile, own_prompts
+from turnchart.flows.cli.lines import Lines, read_all
+from turnchart.flows.cli.places import Shelf, declared, shelf
+from turnchart.flows.load import Flow
+from turnchart.flows.script import ScriptInput, load_script
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is said to the agent.
+
+    Attributes:
+        prompts: A turn each; none where a person types them.
+        inputs: What a script says while a turn runs.
+    """
+
+    prompts: Sequence[str]
+    inputs: Sequence[ScriptInput] = ()
+
+
+def plan_of(flow: Flow, prompt: str | None, model: str | None, *, as_json: bool) -> Plan:
+    """Return what is said: the prompt of the command line, else those of the script, else what stdin holds.
+
+    Raises:
+        BadParameter: If there is nothing to say.
+    """
+    inputs = _inputs(flow, model)
+    said = own_prompts(inputs) if prompt is None else [prompt]
+    if prompt == "-" or not (said or Lines().by_hand):
+        said = [read_all().strip()]
+    if "" in said or (as_json and not said):
+        raise typer.BadParameter("there is none: give it as an argument, or pipe it in", param_hint="PROMPT")
+    return Plan(said, meanwhile(inputs))
+
+
+def _inputs(flow: Flow, model: str | None) -> Sequence[ScriptInput]:
+    """Return what the script of the model adds to the conversation."""
+    if model is None:
+        return flow.script.at if flow.script is not None else ()
+    return load_script(Path(model.removeprefix(SCRIPT))).at if model.startswith(SCRIPT) else ()
+
+
+def without_hooks(flow: Flow, ids: Sequence[str]) -> Flow:
+    """Return a flow that leaves these hooks out.
+
+    Raises:
+        BadParameter: If it has no hook with one of the ids.
+    """
+    hooks = flow.checked.hooks
+    known = [use.part.id for use in hooks]
+    for id in ids:
+        if id not in known:
+            listed = ", ".join(known) or "none"
+            raise typer.BadParameter(
+                f"no hook has the id {id!r}; the ids: {listed}", param_hint="--disable-hook"
+            )
+    left = [replace(use, disabled=use.disabled or use.part.id in ids) for use in hooks]
+    return replace(flow, checked=replace(flow.checked, hooks=left))
+
+
+def shelf_of(flow: Flow, store: str | None) -> Shelf:
+    """Return where the session is kept: where the command line says, else the flow, else the usual place."""
+    if store is None and flow.session is not None:
+        return declared(flow.session.store, flow.session.path, flow.root)
+    return shelf(store)
+
+
+def info_of(flow: Flow) -> dict[str, str]:
+    """Return what a session says of the flow and the program that it is used with."""
+    try:
+        return flow.info | {"version": version("turnchart")}
+    except PackageNotFoundError:  # run from the source, without an installation
+        return flow.info

@@ -1,0 +1,197 @@
+"""A run on a terminal: the answer on stdout as it comes, everything else on stderr."""
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any, Final, Literal, TextIO
+
+from turnchart.flows.cli.passing import Passing
+from turnchart.flows.cli.streams import write
+from turnchart.flows.cli.words import SHORT, arguments, failure, hook_result, one_line, plain, retry, text_of
+from turnchart.machine.agent import Agent
+from turnchart.machine.approvals import Question
+from turnchart.machine.entries import Entry
+from turnchart.machine.models import TextDelta
+from turnchart.machine.signals import Signal
+
+Style = Literal["", "state", "good", "bad", "slow", "ask"]
+PATIENCE: Final = 1.0
+"""Seconds before the progress of a call is shown."""
+_COLOURS: Final[Mapping[Style, str]] = {
+    "state": "36", "good": "32", "bad": "31", "slow": "33", "ask": "1",
+}  # fmt: skip
+
+
+class Screen:
+    """Two streams that may be one terminal: a line of one never begins inside a line of the other.
+
+    Everything is made plain before it is written, so no model and no tool can send a terminal commands.
+    """
+
+    def __init__(self, out: TextIO | None = None, err: TextIO | None = None) -> None:
+        self._out = sys.stdout if out is None else out
+        self._err = sys.stderr if err is None else err
+        self._shared = self._out.isatty() and self._err.isatty()
+        self._coloured = (
+            self._err.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        )
+        self._open: Literal["", "out", "states"] = ""
+        self._answering = False
+
+    def answer(self, text: str) -> None:
+        """Write a piece of the answer."""
+        if text:
+            if self._open == "states":
+                self._end_line()
+            write(self._out, plain(text))
+            self._answering = not text.endswith("\n")
+            self._open = "out" if self._answering else ""
+
+    def end_answer(self) -> None:
+        """End the line of the answer, if one is open."""
+        if self._answering:
+            write(self._out, "\n")
+            self._answering = False
+            self._open = "" if self._open == "out" else self._open
+
+    def state(self, name: str) -> None:
+        """Write a state that was entered; the states that follow each other at once share a line."""
+        self._break_answer()
+        self._write((" > " if self._open == "states" else "") + self._styled(name, "state"))
+        self._open = "states"
+
+    def line(self, text: str, style: Style = "") -> None:
+        """Write a line on stderr."""
+        self._break_answer()
+        if self._open == "states":
+            self._end_line()
+        self._write(self._styled(plain(text), style) + "\n")
+
+    def ask(self, text: str) -> None:
+        """Write a question, and leave the cursor behind it."""
+        self._break_answer()
+        if self._open == "states":
+            self._end_line()
+        self._write(self._styled(plain(text), "ask") + " ")
+
+    def close(self) -> None:
+        """End every open line."""
+        self.end_answer()
+        if self._open == "states":
+            self._end_line()
+
+    def _break_answer(self) -> None:
+        if self._open == "out":
+            if self._shared:
+                self._write("\n")
+                self._answering = False
+            self._open = ""
+
+    def _end_line(self) -> None:
+        self._write("\n")
+        self._open = ""
+
+    def _styled(self, text: str, style: Style) -> str:
+        return f"\x1b[{_COLOURS[style]}m{text}\x1b[0m" if self._coloured and style else text
+
+    def _write(self, text: str) -> None:
+        write(self._err, text)
+
+
+class Render:
+    """Hears the signals of one agent and shows them."""
+
+    def __init__(self, agent: Agent, screen: Screen) -> None:
+        self._agent = agent
+        self._screen = screen
+        self._passing = Passing(agent.state)
+        self._begun = False
+        self._called = 0.0
+
+    def __call__(self, signal: Signal, abort: object) -> None:
+        """Show one signal, after the states that were entered before it."""
+        came_from = self._passing.state
+        for state in self._passing.seen(self._agent.state, self._agent.turning.reason):
+            if not self._begun:
+                self._begun = True
+                self._screen.state(came_from.shown)
+            self._screen.state(state.shown)
+        data = signal.data
+        match signal.kind:
+            case "session/event":
+                self._entry(data["entry"])
+            case "agent/assistant-stream":
+                self._stream(data)
+            case "agent/inbox/inserted":
+                self._inserted(data)
+            case "agent/inbox/discarded":
+                self._screen.line(f"  discarded: {one_line(text_of(data['message']))}", "slow")
+            case "tool/progress":
+                self._progress(data)
+            case "agent/error":
+                self._screen.line(f"  error: {one_line(str(data['error']), 4 * SHORT)}", "bad")
+            case "notice":
+                self._screen.line(f"  {one_line(data['text'], 4 * SHORT)}", "slow")
+            case _:
+                pass
+
+    def _stream(self, data: Mapping[str, Any]) -> None:
+        if data["frame"] == "chunk" and isinstance(data["chunk"], TextDelta):
+            self._screen.answer(data["chunk"].text)
+        elif data["frame"] == "end":
+            self._screen.end_answer()
+
+    def _progress(self, data: Mapping[str, Any]) -> None:
+        """Show how far a call is, but not of quick ones, whose result tells the same."""
+        if self._agent.clock.now() - self._called >= PATIENCE:
+            self._screen.line(f"  {data['tool']}: {one_line(text_of(data))}")
+
+    def _inserted(self, data: Mapping[str, Any]) -> None:
+        message = data["message"]
+        said = one_line(text_of(message))
+        if message.get("source"):
+            self._screen.line(f"  added by {one_line(message['source'])}: {said}")
+        elif data["target"] == "next-step":
+            self._screen.line(f"  steering: {said}", "slow")
+        elif self._agent.status == "running":
+            self._screen.line(f"  queued: {said}", "slow")
+
+    def _entry(self, entry: Entry) -> None:
+        data, show = entry.data, self._screen.line
+        match entry.type:
+            case "tool/call":
+                self._called = entry.time
+                show(f"  {one_line(data['tool'])} {arguments(data['arguments'])}")
+            case "tool/result":
+                said = one_line(text_of(data["message"])) or "(nothing)"
+                show(
+                    f"  {one_line(data['message']['tool'])} {data['outcome']}: {said}",
+                    _STYLES[data["outcome"]],
+                )
+            case "assistant/attempt":
+                show(f"  request failed: {failure(data.get('failure') or {'message': 'cut off'})}", "bad")
+            case "llm/retry":
+                show(f"  {retry(data)}", "slow")
+            case "hook/result":
+                show(
+                    f"  {hook_result(data)}",
+                    "bad" if data.get("error") or data.get("decision") == "deny" else "",
+                )
+            case "turn/end":
+                steps = f"{data['steps']} {'step' if data['steps'] == 1 else 'steps'}"
+                show(f"  turn {data['turn']} {data['reason']} after {steps}", _good(data["reason"]))
+            case _:
+                pass
+
+
+_STYLES: Final[Mapping[str, Style]] = {"ok": "good", "error": "bad", "denied": "bad", "aborted": "slow"}
+
+
+def _good(reason: str) -> Style:
+    return "good" if reason == "completed" else "bad"
+
+
+def asks(question: Question) -> str:
+    """Return a question as a person reads it."""
+    reason = f"  ({one_line(question.reason)})" if question.reason else ""
+    return f"  may {one_line(question.tool)} run? {arguments(question.args)}{reason}"

@@ -1,0 +1,158 @@
+"""A whole run: an agent is opened, talked to, and closed; then it is said where its session is."""
+
+import sys
+from collections.abc import Iterator, Mapping
+from shlex import quote
+from typing import Any
+
+import anyio
+
+from turnchart.flows.cli.approve import BEFOREHAND, Beforehand, at_terminal, on_stdin
+from turnchart.flows.cli.conversation import INTERRUPTED, Conversation
+from turnchart.flows.cli.json_lines import listener, to_stream, turn_record
+from turnchart.flows.cli.lines import Lines
+from turnchart.flows.cli.places import Shelf
+from turnchart.flows.cli.plan import Plan
+from turnchart.flows.cli.render import Render, Screen
+from turnchart.flows.cli.streams import forgive
+from turnchart.flows.cli.words import one_line
+from turnchart.machine.agent import Agent
+from turnchart.machine.approvals import Approver
+from turnchart.machine.driver import first_error
+from turnchart.machine.entries import Frozen
+from turnchart.machine.errors import ScriptError, TurnFailed
+from turnchart.machine.session import info
+from turnchart.machine.turn import Turn
+
+
+class Run:
+    """One run of an agent on the command line.
+
+    Args:
+        agent: Not open yet.
+        plan: What is said to it.
+        shelf: Where its session is kept.
+        info: What the session says of the flow that it is used with.
+        approve: How every question is answered; None asks somebody.
+        as_json: Talk to a program, not to a person.
+    """
+
+    def __init__(
+        self,
+        agent: Agent,
+        plan: Plan,
+        shelf: Shelf,
+        info: Mapping[str, str],
+        approve: Beforehand | None = None,
+        *,
+        as_json: bool = False,
+    ) -> None:
+        self._agent = agent
+        self._plan = plan
+        self._shelf = shelf
+        self._info = info
+        self._approve: Beforehand | None = approve
+        self._emit = to_stream() if as_json else None
+        self._screen = Screen()
+        self._lines = Lines()
+
+    def whole(self) -> int:
+        """Do it all, and return the exit code of the process."""
+        forgive()
+        try:
+            return anyio.run(self._open)
+        except KeyboardInterrupt:
+            return INTERRUPTED
+        except BaseExceptionGroup as group:
+            raise first_error(group) from group
+        finally:
+            self._screen.close()
+            if self._emit is None and self._agent.session.entries:
+                for line in hints(self._agent.session.id, self._shelf):
+                    self._screen.line(line)
+
+    async def _open(self) -> int:
+        agent = self._agent
+        if self._emit is None:
+            for line in greeting(agent, self._shelf):
+                self._screen.line(line)
+        agent.on("*", Render(agent, self._screen) if self._emit is None else listener(self._emit))
+        talk = Conversation(agent, self._screen, self._lines)
+        agent.approver = self._approver(talk)
+        code = INTERRUPTED
+        try:
+            async with agent:
+                self._introduce()
+                if self._plan.prompts:
+                    code = await talk.turns(self._plan.prompts, self._plan.inputs, self._report)
+                else:
+                    code = await talk.chat(self._plan.inputs)
+        except ScriptError as error:  # replies that nobody asked for
+            self._note(str(error))
+        return code
+
+    def _introduce(self) -> None:
+        """Note in the session which flow it is used with, where it does not say so yet."""
+        session = self._agent.session
+        known = info(session)
+        if known.get("digest") != self._info["digest"]:
+            if known.get("digest"):
+                self._note(f"the flow is not the one that this session was last used with ({known['path']})")
+            session.append("session_info", Frozen(self._info))
+
+    def _approver(self, talk: Conversation) -> Approver | None:
+        """Return who answers questions; None where there is nobody."""
+        if self._approve is not None:
+            return BEFOREHAND[self._approve]
+        if self._emit is not None:
+            return on_stdin(self._emit, self._lines.read)
+        if not (self._lines.by_hand and sys.stderr.isatty()):
+            return None
+        return at_terminal(self._screen, self._lines.read if self._plan.prompts else talk.answer)
+
+    def _report(self, came: Turn | TurnFailed) -> None:
+        """Say what a prompt came to, where the signals did not say it."""
+        if self._emit is not None:
+            self._emit(_record(came, self._agent.session.id))
+        elif isinstance(came, TurnFailed):
+            self._note(str(came))
+
+    def _note(self, text: str) -> None:
+        if self._emit is None:
+            self._screen.line(f"  {one_line(text, 1000)}", "slow")
+        else:
+            self._emit({"type": "notice", "text": text, "source": "turnchart"})
+
+
+def _record(came: Turn | TurnFailed, session: str) -> dict[str, Any]:
+    """Return the last line of a prompt; one that no turn took gets a turn without a number."""
+    if isinstance(came, Turn):
+        return turn_record(came, session)
+    return turn_record(Turn(0, "error", error=came), session)
+
+
+def greeting(agent: Agent, shelf: Shelf) -> Iterator[str]:
+    """Yield what is to be known of a session that goes on."""
+    session = agent.session
+    if session.origin == "new":
+        return
+    yield f"session {one_line(session.id)} goes on in {shelf.path}"
+    if session.store.dropped:
+        yield f"  left out: {session.store.dropped}"
+    if session.brackets.turn_open:
+        yield f"  turn {session.brackets.turn} was cut off; it is closed as interrupted"
+    waiting = agent.queued
+    count = len(waiting.next_step) + len(waiting.next_turn)
+    if count:
+        yield f"  {count} {'message waits' if count == 1 else 'messages wait'} and will be taken first"
+
+
+def hints(id: str, shelf: Shelf) -> Iterator[str]:
+    """Yield the commands that show what was recorded."""
+    if shelf.kind == "memory":
+        return
+    name, store = quote(id), shelf.options()
+    yield f"session {one_line(id)} is kept in {shelf.path}"
+    yield f"  read it:   turnchart sessions show {name}{store}"
+    yield f"  draw it:   turnchart diagram --session {name} --view sequence{store}"
+    yield f"  verify it: turnchart verify {name}{store}"

@@ -1,0 +1,42 @@
+"""``turnchart verify``: whether a recorded session is a walk of the chart."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from turnchart.machine.stores import Store
+
+
+def verify(
+    session: Annotated[str, typer.Argument(metavar="SESSION", help="An id, or a file (.jsonl, .db).")],
+    store: Annotated[
+        str | None,
+        typer.Option("--store", metavar="PATH", help="A .jsonl file, a folder of them, or a SQLite file."),
+    ] = None,
+) -> None:
+    """Judge the log of a session by the chart; name the first entry that is illegal. Only reads."""
+    from turnchart.flows.cli.places import find
+
+    ok, text = judged(find(session, store))
+    typer.echo(text, err=not ok)
+    raise typer.Exit(not ok)
+
+
+def judged(store: "Store") -> tuple[bool, str]:
+    """Return whether a log is legal, and a text about it."""
+    from turnchart.machine.errors import SessionCorrupt
+    from turnchart.machine.verify import Judge
+
+    judge = Judge()
+    try:
+        for entry in store.load():
+            refused = judge.take(entry)
+            if refused is not None:
+                return False, f"session {store.id}: illegal: {refused.message}"
+    except SessionCorrupt as error:
+        legal = judge.verdict()
+        said = f"after {legal.entries} legal entries, in state {legal.state}: {error}"
+        return False, f"session {store.id}: illegal: {said}"
+    said = f"session {store.id}: {judge.verdict().message}"
+    return True, f"{said}; left out: {store.dropped}" if store.dropped else said

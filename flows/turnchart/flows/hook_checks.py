@@ -1,0 +1,272 @@
+"""What is wrong with the hooks of a flow: names, points, keys, parameters, ids, tool patterns."""
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Final
+
+from turnchart.flows.parts import HookPart, Parts, not_yet
+from turnchart.flows.paths import Place, beside, outside
+from turnchart.flows.problems import Problem, meant, quoted, sentence
+from turnchart.flows.source import AnyNode, MapNode, Scalar
+from turnchart.flows.tool_checks import Named, knows_tools
+from turnchart.flows.validate import Loc, Reading, find
+from turnchart.hooks.registry import HOOKS, HookSpec, ParamError
+from turnchart.machine.points import POINTS, WITH_ON_ERROR
+
+NOT_YET: Final = (
+    "fallback_on", "trim_tool_results", "model_judge", "run_on_file", "require_command", "inject_on_signal",
+)  # fmt: skip
+"""Hooks of the format that this version may lack."""
+
+WITH_TOOLS: Final = tuple(point.name for point in POINTS.values() if point.tools)
+MAX_CONTINUES: Final = 3
+"""How often one hook may send a turn on, unless its entry says otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class HookUse:
+    """A hook of the flow, ready to be made: its entry, what is registered, and its parameters.
+
+    Attributes:
+        part: The entry.
+        spec: What is registered under its name; None for a program.
+        params: What ``with:`` says, checked, with paths relative to the root.
+        disabled: By its entry or by ``disable_hooks``.
+    """
+
+    part: HookPart
+    spec: HookSpec | None
+    params: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    disabled: bool = False
+
+
+def check_hooks(parts: Parts, reading: Reading, place: Place, tools: Sequence[Named]) -> list[HookUse]:
+    """Look the hooks of a flow up; what is wrong goes to ``reading.problems``."""
+    hooks = parts.chain()
+    _name(hooks)
+    reading.problems += _ids(parts, hooks)
+    off = set(parts.file.disable_hooks)
+    uses: list[HookUse] = []
+    for part in hooks:
+        reading.problems += _keys(part)
+        reading.problems += _matchers(parts, part, tools)
+        reading.problems += _continues(parts, part)
+        use = _used(part, reading, place) if part.spec.use is not None else _program(part, reading, place)
+        if use is not None:
+            uses.append(use if not (part.spec.disabled or part.id in off) else _off(use))
+    return uses
+
+
+def _off(use: HookUse) -> HookUse:
+    return HookUse(use.part, use.spec, use.params, disabled=True)
+
+
+# -- ids ------------------------------------------------------------------------------------------
+
+
+def _name(hooks: Sequence[HookPart]) -> None:
+    """Give every hook an id: its own, else its name, with -2, -3 where that is taken."""
+    taken = {part.spec.id for part in hooks if part.spec.id is not None}
+    for part in hooks:
+        if part.spec.id is not None:
+            part.id = part.spec.id
+            continue
+        name = part.spec.use or os.path.basename((part.spec.run or [""])[0])
+        part.id, number = name, 1
+        while part.id in taken:
+            number += 1
+            part.id = f"{name}-{number}"
+        taken.add(part.id)
+
+
+def _ids(parts: Parts, hooks: Sequence[HookPart]) -> Iterator[Problem]:
+    first: dict[str, HookPart] = {}
+    for part in hooks:
+        before = first.setdefault(part.id, part)
+        if before is not part:
+            message = f"two hooks have the id {quoted(part.id)}"
+            yield part.at("id").problem("duplicate-id", message, help=f"the first is at {before.where}")
+    for i, id in enumerate(parts.file.disable_hooks):
+        if id not in first:
+            help = sentence(meant(id, first), f"ids: {', '.join(first) or 'none'}")
+            node = parts.at("disable_hooks", i)
+            yield node.problem("unknown-id", f"no hook has the id {quoted(id)}", help=help)
+
+
+# -- keys -----------------------------------------------------------------------------------------
+
+
+def _keys(part: HookPart) -> Iterator[Problem]:
+    """Find keys that this point does not take."""
+    given = part.node.fields.keys() if isinstance(part.node, MapNode) else ()
+    point = part.point
+    if "on_error" in given and point.on_error is None:
+        yield _fixed(part)
+    if "tools" in given and not point.tools:
+        yield part.key("tools").problem(
+            "key-not-here",
+            f"tools is not allowed on {point.name}",
+            help=f"no tool is called there; tool patterns exist on: {', '.join(WITH_TOOLS)}",
+        )
+    if "max_continues" in given and point.name != "turn_stopping":
+        yield part.key("max_continues").problem(
+            "key-not-here",
+            f"max_continues is not allowed on {point.name}",
+            help="only turn_stopping sends a turn on",
+        )
+
+
+def _fixed(part: HookPart) -> Problem:
+    point = part.point
+    if point.gate:
+        rule = f"{point.name} is a gate: a hook that fails or times out blocks"
+    else:
+        rule = f"what a failing hook means on {point.name} is fixed: {point.failure}"
+    help = f"{rule}. on_error exists on: {', '.join(WITH_ON_ERROR)}"
+    message = f"on_error is not allowed on {point.name}"
+    return part.key("on_error").problem("gate-on-error", message, help=help)
+
+
+def _matchers(parts: Parts, part: HookPart, tools: Sequence[Named]) -> Iterator[Problem]:
+    if not part.point.tools or not knows_tools(parts, part.node):
+        return
+    for i, glob in enumerate(part.spec.tools or ()):
+        if not any(fnmatchcase(tool.name, glob) for tool in tools):
+            known = [tool.name for tool in tools if tool.tool is not None]
+            node = part.at("tools", i)
+            message = f"tool pattern {quoted(glob)} matches no tool of this agent"
+            yield node.problem("dead-matcher", message, help=_matcher_help(glob, known))
+
+
+def _matcher_help(glob: str, tools: Sequence[str]) -> str:
+    known = f"tools: {', '.join(tools) or 'none'}"
+    if "|" in glob or "," in glob:
+        words = [word.strip() for word in glob.replace("|", ",").split(",")]
+        return sentence(f"globs have no alternatives: write [{', '.join(words)}].", known)
+    if glob.startswith(("^", ".*")) or glob.endswith(("$", ".*")):
+        return sentence("patterns are globs, no regular expressions: * stands for any text.", known)
+    return sentence(meant(glob, tools), known)
+
+
+def _continues(parts: Parts, part: HookPart) -> Iterator[Problem]:
+    own, turn = part.spec.max_continues, parts.file.limits.max_continues
+    if own is not None and part.point.name == "turn_stopping" and own > turn:
+        message = f"max_continues is {own}, but limits.max_continues ends the turn after {turn}"
+        node = part.at("max_continues")
+        yield node.problem("limit-shadowed", message, help="the smaller of the two wins", level="warning")
+
+
+# -- registered hooks -----------------------------------------------------------------------------
+
+
+def _used(part: HookPart, reading: Reading, place: Place) -> HookUse | None:
+    name, node = part.spec.use or "", part.at("use")
+    spec = HOOKS.get(name)
+    if spec is None:
+        reading.problems.append(_unknown(part, node, name))
+        return None
+    if part.point.name not in spec.points:
+        there = ", ".join(HOOKS.names(part.point.name))
+        help = f"it runs on: {', '.join(spec.points)}. For {part.point.name} there are: {there or 'none'}"
+        message = f"hook {quoted(name)} cannot run on {part.point.name}"
+        reading.problems.append(node.problem("hook-event", message, help=help))
+        return None
+    params = _params(part, spec, reading, place)
+    return HookUse(part, spec, params) if params is not None else None
+
+
+def _unknown(part: HookPart, node: AnyNode, name: str) -> Problem:
+    if name in NOT_YET:
+        return not_yet(node, f"hook {quoted(name)}")
+    here = HOOKS.names(part.point.name)
+    help = sentence(
+        meant(name, here) or meant(name, HOOKS.names()),
+        f"hooks for {part.point.name}: {', '.join(here) or 'none'}.",
+        "Yours must be registered in code or by an installed package; a file cannot import",
+    )
+    return node.problem("unknown-hook", f"no hook named {quoted(name)}", help=help)
+
+
+def _params(part: HookPart, spec: HookSpec, reading: Reading, place: Place) -> dict[str, Any] | None:
+    node = find(part.node, ("with",))
+    at: AnyNode = node.value if node.exact else part.at("use")
+    loc: Loc = (*part.loc, "with")
+    if isinstance(part.node, MapNode) and any(p.name in part.node.fields for p in spec.parameters):
+        return None  # a parameter stands beside with:, which is reported as an unknown key
+    before = len(reading.problems)
+    checked = reading.valid(spec.params, at, loc, part.spec.arguments)
+    if checked is None or len(reading.problems) > before:
+        return None
+    given: dict[str, Any] = dict(part.spec.arguments)
+    for parameter in spec.parameters:
+        value = given.get(parameter.name)
+        if parameter.meaning == "path" and isinstance(value, str):
+            found = _path(part.at("with", parameter.name), value, place)
+            if isinstance(found, Problem):
+                reading.problems.append(found)
+            else:
+                given[parameter.name] = found
+        elif parameter.meaning == "command" and isinstance(value, list) and value:
+            reading.problems += _looked_up(part.at("with", parameter.name, 0), str(value[0]), place)  # pyright: ignore[reportUnknownArgumentType]  # plain data
+    try:
+        spec.make(given)
+    except ParamError as error:
+        message = f"hook {quoted(spec.name)}: {error.errors[0]['msg'].removeprefix('Value error, ')}"
+        reading.problems.append(at.problem("bad-value", message))
+        return None
+    return given
+
+
+def _path(node: AnyNode, text: str, place: Place) -> str | Problem:
+    """Return a path that a file wrote, as it is called from the root."""
+    target, name = beside(node.source, text)
+    wrong = outside(node, text, target, place.reach)
+    if wrong is not None:
+        return wrong
+    if not target.is_file():
+        message = f"the file {quoted(name)} is not there"
+        help = "the path is relative to the file that wrote it"
+        return node.problem("file-missing", message, help=help)
+    return os.path.relpath(target.resolve(), place.root.resolve())
+
+
+# -- programs -------------------------------------------------------------------------------------
+
+
+def _program(part: HookPart, reading: Reading, place: Place) -> HookUse | None:
+    if not part.point.run:
+        points = ", ".join(point.name for point in POINTS.values() if point.run)
+        message = f"a program cannot run on {part.point.name}"
+        problem = part.key("run").problem("hook-event", message, help=f"run: stands on: {points}")
+        reading.problems.append(problem)
+        return None
+    argv = part.spec.run or [""]
+    reading.problems += _looked_up(part.at("run", 0), argv[0], place)
+    return HookUse(part, None)
+
+
+def _looked_up(node: AnyNode, program: str, place: Place) -> Iterator[Problem]:
+    if not isinstance(node, Scalar):
+        return
+    if "/" not in program:
+        if shutil.which(program) is None:
+            message = f"there is no program {quoted(program)} on this machine"
+            yield node.problem("program", message, help="it is looked up in PATH", level="warning")
+        return
+    target, name = program_path(node, program)
+    wrong = None if os.path.isabs(program) else outside(node, program, target, place.reach)
+    if wrong is not None:
+        yield wrong
+    elif not os.access(target, os.X_OK) or not target.is_file():
+        message = f"the program {quoted(name)} is not there, or cannot be executed"
+        help = "a name with a slash is relative to the file that wrote it"
+        yield node.problem("program", message, help=help, level="warning")
+
+
+def program_path(node: AnyNode, program: str) -> tuple[Path, str]:
+    """Return where a program with a slash in its name is, and how messages name it."""
+    return beside(node.source, program)

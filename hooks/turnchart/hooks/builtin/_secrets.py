@@ -1,0 +1,168 @@
+"""What secrets look like in text, and taking them out.
+
+Every pattern takes time in proportion to the text, whatever the text is: a run of characters is scanned from
+its start only (a lookbehind sees to that) and never given back (possessive quantifiers). Nothing has an upper
+length, so that no end of a secret stays behind.
+"""
+
+import re
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
+
+PLACEHOLDER = re.compile(r"\[redacted [\w-]+\]")
+
+
+ROUNDS = 10
+"""Taking one secret out can show another, in text that is made to confuse; each round leaves less to find."""
+
+
+class Secret(NamedTuple):
+    """One kind of secret. Where the pattern has a group named ``secret``, only that is taken out."""
+
+    name: str
+    hints: tuple[str, ...]
+    """In lower case; a text with none of them cannot hold such a secret."""
+    pattern: re.Pattern[str]
+
+
+def redact(text: str, custom: Sequence[re.Pattern[str]] = ()) -> str:
+    """Return the text with ``[redacted NAME]`` for each secret. Doing it twice changes nothing more."""
+    for _ in range(ROUNDS):
+        clean = _redact_once(text, custom)
+        if clean == text:
+            break
+        text = clean
+    return text
+
+
+def _redact_once(text: str, custom: Sequence[re.Pattern[str]]) -> str:
+    lower = text.lower()
+    for secret in SECRETS:
+        if any(hint in lower for hint in secret.hints):
+            text = secret.pattern.sub(partial(_replaced, secret.name), text)
+    for pattern in custom:
+        text = _redact_custom(text, pattern)
+    return text
+
+
+def is_secret_name(name: str) -> bool:
+    """Return whether a value under this name, in a file or an object, is a secret."""
+    return _SECRET_NAME.fullmatch(name) is not None
+
+
+def is_plain(value: str) -> bool:
+    """Return whether a value is no secret although its name says so: a reference, a mask, too short."""
+    return len(value) < 4 or _REFERENCE.fullmatch(value) is not None
+
+
+def _replaced(name: str, found: re.Match[str]) -> str:
+    if "secret" not in found.re.groupindex:
+        return f"[redacted {name}]"
+    start, end = (at - found.start() for at in found.span("secret"))
+    if is_plain(found["secret"]):
+        return found[0]
+    return f"{found[0][:start]}[redacted {name}]{found[0][end:]}"
+
+
+def _redact_custom(text: str, pattern: re.Pattern[str]) -> str:
+    """Redact what a pattern of the user's finds between what is redacted already."""
+    pieces = re.split(f"({PLACEHOLDER.pattern})", text)
+    pieces[::2] = [
+        pattern.sub(lambda found: found[0] and "[redacted custom]", piece) for piece in pieces[::2]
+    ]
+    return "".join(pieces)
+
+
+_REFERENCE = re.compile(
+    r"\$\{[^}]*\}|\$\([^)]*\)|\$[A-Z_][A-Z0-9_]*|\{\{[^}]*\}\}|\{[^}]*\}|<[^>]*>|\*+|\[redacted [\w-]+\]",
+    re.ASCII,
+)
+
+# A name that ends like one of a secret, read from its start to its end in one go.
+_NOT_SECRET = ("public", "primary", "foreign", "sort", "cache", "partition", "page", "next", "continuation")
+_NAME = (
+    r"(?<![\w-])[\w-]++(?:"
+    + "|".join(f"(?<={word})" for word in ("token", "secret", "password", "passwd", "passphrase", "pwd"))
+    + r"|(?<=credential)|(?<=credentials)|(?<=[_-]key)|(?<=apikey)|(?-i:(?<=[a-z]Key)))"
+    + "".join(
+        f"(?<!{word}{gap}{kind})"
+        for word in _NOT_SECRET
+        for gap in ("_", "-", "")
+        for kind in ("key", "token")
+    )
+)
+_IS = r"(?:\\*[\"'])?\s{0,3}+(?:=>|:=|=|:)\s{0,3}+"
+_EVIDENT = r"(?=[^\s\"']{0,60}?[0-9!@#%^*])"
+_BARE = r"(?P<secret>[^\s\"'`,;&|<>(){}\[\]\\]{6,}+)(?![(\[{])"
+_QUOTED = r"(?P<open>\\*[\"'])(?P<secret>(?:(?!(?P=open))(?:\\.|[^\n\\]))++)"
+_ENV_VALUE = r"(?P<secret>(?:\[redacted [\w-]+\]|[^\s\"'`;&|<>()\\]){4,}+)"
+
+_START = "(?<![A-Za-z0-9])"
+_KEY_BLOCK = r"(?:(?!PRIVATE)[A-Z0-9]+ )*+PRIVATE KEY(?: BLOCK)?-----"
+_KEY_HEADER = r"(?:Proc-Type|DEK-Info|Version|Comment|Hash|Charset): [^\n\\]*"
+
+_SECRET_NAME = re.compile(_NAME, re.ASCII | re.IGNORECASE)
+
+
+def _secret(name: str, hints: str, *patterns: str, flags: int = 0) -> Secret:
+    return Secret(name, tuple(hints.split()), re.compile("|".join(patterns), re.ASCII | flags))
+
+
+_SECRET_WORDS = "key token secret passw passphrase pwd credential"
+
+SECRETS: tuple[Secret, ...] = (
+    # A block, also one that was cut off at its end; then what was cut off at its beginning.
+    _secret(
+        "private_key", "private", rf"-----BEGIN {_KEY_BLOCK}(?:"
+        rf"(?:(?!-----BEGIN )(?s:.)){{0,12000}}?-----END {_KEY_BLOCK}"
+        rf"|(?:{_KEY_HEADER}|[A-Za-z0-9+/=\s\\]){{16,}}+)",
+    ),
+    _secret(
+        "private_key", "private",
+        rf"(?<![A-Za-z0-9+/=\s\\])[A-Za-z0-9+/=\s\\]{{16,}}+-----END {_KEY_BLOCK}",
+    ),
+    _secret("url_password", "://", r"(?<=://)[^\s/:@\"'<>]*+:(?P<secret>[^\s/\"'<>]+)@"),
+    _secret("aws_access_key", "akia asia abia acca", _START + "(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16,}+"),
+    _secret(
+        "github_token", "gh github_pat",
+        _START + "gh[pousr]_[A-Za-z0-9]{16,}+", _START + r"github_pat_\w{16,}+",
+    ),
+    _secret("gitlab_token", "glpat-", _START + r"glpat-[\w-]{16,}+"),
+    _secret("anthropic_key", "sk-ant-", _START + r"sk-ant-[\w-]{8,}+"),
+    _secret(
+        "openai_key", "sk-", _START + r"sk-(?:proj|svcacct|admin|None)-[\w-]{8,}+",
+        _START + r"sk-(?:(?=[\w-]{0,60}?[0-9])[\w-]{16,}+|[A-Za-z0-9]{20,}+[\w-]*+)",
+    ),
+    _secret("google_key", "aiza ya29.", _START + r"AIza[\w-]{30,}+", _START + r"ya29\.[\w.-]{16,}+"),
+    _secret(
+        "slack_token", "xox xapp- hooks.slack", _START + "xox[a-z]-[A-Za-z0-9-]{8,}+",
+        _START + "xapp-[A-Za-z0-9-]{8,}+", r"(?<=hooks\.slack\.com/services/)[\w/-]{8,}+",
+    ),
+    _secret(
+        "stripe_key", "_live_ _test_ whsec_", _START + "(?:sk|rk|pk)_(?:live|test)_[A-Za-z0-9]{8,}+",
+        _START + "whsec_[A-Za-z0-9+/=]{8,}+",
+    ),
+    _secret("npm_token", "npm_", _START + "npm_[A-Za-z0-9]{20,}+"),
+    _secret("pypi_token", "pypi-age", _START + r"pypi-AgE[\w-]{16,}+"),
+    _secret("huggingface_token", "hf_", _START + "hf_[A-Za-z0-9]{20,}+"),
+    _secret("jwt", "eyj", r"(?<![\w-])eyJ[\w-]{6,}+(?:\.[\w-]*+){2,4}"),
+    _secret(
+        "bearer_token", "bearer",
+        _START + r"bearer\s{1,5}+(?P<secret>(?=[\w.~+/=-]{0,60}?[0-9])[\w.~+/=-]{10,}+|[\w.~+/=-]{24,}+)",
+        flags=re.IGNORECASE,
+    ),
+    _secret(
+        "authorization", "authorization",
+        r"authorization(?:\\*[\"'])?\s{0,3}+[:=]\s{0,3}+(?:\\*[\"'])?(?:basic|bearer|token|digest|apikey)\s{1,3}+"
+        r"(?P<secret>[^\s\"',;\\\[{$<]{4,}+)",
+        flags=re.IGNORECASE,
+    ),
+    _secret("secret", _SECRET_WORDS, rf"{_NAME}{_IS}{_QUOTED}", flags=re.IGNORECASE),
+    _secret(
+        "secret", _SECRET_WORDS, rf"(?-i:(?<![\w-])(?=[A-Z0-9_]++=)){_NAME}={_ENV_VALUE}", flags=re.IGNORECASE
+    ),
+    _secret("secret", _SECRET_WORDS, rf"{_NAME}{_IS}{_EVIDENT}{_BARE}", flags=re.IGNORECASE),
+    _secret("secret", _SECRET_WORDS, rf"(?=--){_NAME}\s{{1,3}}+{_EVIDENT}{_BARE}", flags=re.IGNORECASE),
+)  # fmt: skip
+"""The kinds of secrets, those with a shape of their own first; the last go by the name before a value."""

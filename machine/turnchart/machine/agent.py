@@ -1,0 +1,543 @@
+"""The agent: what a program holds in its hand. Everything it does goes through the driver below."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from random import Random
+from types import TracebackType
+from typing import Any, Literal, Self, cast
+
+import anyio
+
+from turnchart.machine import effects
+from turnchart.machine.approvals import Approver
+from turnchart.machine.chain import BoundHook, Chain
+from turnchart.machine.clock import SYSTEM_CLOCK, Clock
+from turnchart.machine.config import Limits, Queues, RetryPolicy
+from turnchart.machine.driver import Driver, Waiter, turn_of
+from turnchart.machine.effects import Poll
+from turnchart.machine.entries import Entry, Frozen, freeze
+from turnchart.machine.errors import AgentBusy, RequestFailed, SessionReadOnly, TurnFailed
+from turnchart.machine.inbox import Item, Origin, Queued, Target
+from turnchart.machine.messages import Content, Message, Prompt, ToolCall, content_blocks, normalize_prompt_input
+from turnchart.machine.models import Model, ModelRequest, RequestConfig, Resolver
+from turnchart.machine.permissions import Permissions
+from turnchart.machine.points import AddContext, OnSignal, SessionEnd, SessionStart
+from turnchart.machine.requesting import find_model
+from turnchart.machine.session import Session
+from turnchart.machine.signals import Listener, Signal
+from turnchart.machine.states import TURN_STATES, Event, State
+from turnchart.machine.stream import Answer
+from turnchart.machine.tools import Tool
+from turnchart.machine.turn import Turn
+from turnchart.machine.turning import Turning
+from turnchart.machine.world import AgentWorld
+
+_ = effects  # importing it fills in what happens in each state
+
+Hooks = Mapping[str, Sequence[Callable[..., Any] | BoundHook]]
+
+
+class Agent(Driver):
+    """One agent with one session.
+
+    Use it as ``async with Agent(...) as agent:``; on leaving, a running turn is cut off and closed.
+
+    Attributes:
+        queues: How many waiting messages are taken at once; assign another at any time.
+        approver: Who answers where a tool call asks; None denies.
+    """
+
+    __slots__ = (
+        "_approved", "_owns_session", "_specs", "_stops", "_tools", "approver", "fallback", "model", "model_id",
+        "models", "permissions", "poll_follow_up", "poll_steering", "prompt_sections", "root", "settings", "thinking",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        model: Model | str,
+        *,
+        prompt: str | Sequence[str] = (),
+        tools: Sequence[Tool] = (),
+        hooks: Hooks | None = None,
+        session: Session | None = None,
+        queues: Queues | None = None,
+        retry: RetryPolicy | None = None,
+        limits: Limits | None = None,
+        permissions: Permissions | None = None,
+        approver: Approver | None = None,
+        clock: Clock | None = None,
+        seed: int | None = None,
+        models: Resolver | None = None,
+        fallback: Sequence[str] = (),
+        settings: Mapping[str, Any] | None = None,
+        thinking: str | None = None,
+        poll_steering: Poll | None = None,
+        poll_follow_up: Poll | None = None,
+        root: Path | str | None = None,
+        name: str = "agent",
+        flow: str = "",
+    ) -> None:
+        """Make an agent; nothing runs and nothing is written yet.
+
+        Args:
+            model: The model, or its id, which ``models`` resolves.
+            prompt: The system prompt, or its parts, which are joined with a blank line.
+            tools: What the model may call. Names must be unique.
+            hooks: Callables by point, in order; see ``points.POINTS``.
+            session: The log; None: one in memory.
+            permissions: Which calls may run; None allows all.
+            approver: Asked where a rule or a hook asks; None denies.
+            clock: Where time comes from.
+            seed: Makes the random part of retry waits repeatable.
+            models: Finds other models by their ids, for request hooks and fallbacks.
+            fallback: Ids to try in order, when retries of a step are spent.
+            settings: Sampling settings of every request.
+            thinking: The thinking level of every request.
+            poll_steering: Asked for next-step input at every claim.
+            poll_follow_up: Asked for prompts where a turn opens, or the agent would rest.
+            root: The folder that files and programs start from; None: the current one.
+            name: What logs and hooks call the agent.
+            flow: The name of the flow that it was made from.
+
+        Raises:
+            ValueError: If two tools have one name, or ``hooks`` names no point.
+            TypeError: If a hook cannot take a payload.
+        """
+        super().__init__()
+        self.model = None if isinstance(model, str) else model
+        self.model_id = model if isinstance(model, str) else model.id
+        self.models = models
+        self.fallback = tuple(fallback)
+        self.settings: Frozen = freeze(dict(settings or {}))
+        self.thinking = thinking
+        self.prompt_sections = (prompt,) if isinstance(prompt, str) else tuple(prompt)
+        self._tools = _by_name(tools)
+        self._specs: tuple[tuple[str, ...], tuple[Frozen, ...]] | None = None
+        self.chains = _chains(hooks or {})
+        self.session = Session.memory() if session is None else session
+        self._owns_session = session is None
+        self.queues = queues or Queues()
+        self.retry = retry or RetryPolicy()
+        self.limits = limits or Limits()
+        self.permissions = permissions or Permissions.all()
+        self.approver = approver
+        self._approved: frozenset[tuple[str, str | None]] = frozenset()
+        self.clock = clock or SYSTEM_CLOCK
+        self.rng = Random(seed)
+        self.poll_steering = poll_steering
+        self.poll_follow_up = poll_follow_up
+        self.root = Path.cwd() if root is None else Path(root)
+        self.name = name
+        self.flow = flow
+        self.world = AgentWorld(self.root, self.clock, self.notice, self._ask_model)
+        self._stops: list[Callable[[], None]] = []
+        self.turning = Turning(self.session.brackets.turn)
+
+    # -- opening and closing -----------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        """Become the writer of the session, close what a crash left open, run ``session_start``.
+
+        Raises:
+            SessionLocked: If somebody else writes the session.
+        """
+        source = self.session.origin
+        self.session.attach(self.clock.now)
+        self.turning = Turning(self.session.brackets.turn)
+        self.turning.reason = self.session.brackets.reason
+        self.built_generation = -1
+        group = anyio.create_task_group()
+        self._group = await group.__aenter__()
+        if self.signals:
+            self._listen()
+        if "on_signal" in self.chains:
+            self._stops.append(self.on("*", self._observe))
+        try:
+            await self._session_start(source)
+        except BaseException as error:
+            await self._leave(type(error), error, error.__traceback__)
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        """Cut off a running turn, run ``session_end``, give the session back.
+
+        Raises:
+            ScriptError: If a scripted model has replies left over and nothing else went wrong.
+        """
+        with anyio.CancelScope(shield=True):
+            if self.state is not State.IDLE:
+                self.cut("disposed")
+                await self.rested()
+            await self._session_end("error" if error is not None else "closed")
+        left = await self._leave(kind, error, trace)
+        check = getattr(self.model, "check", None)
+        if error is None and check is not None:
+            check()
+        return left
+
+    async def _leave(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        for stop in self._stops:
+            stop()
+        self.session.after_append = None
+        group, self._group = self._group, None
+        try:
+            return await group.__aexit__(kind, error, trace) if group is not None else None
+        finally:
+            self.session.close()
+
+    async def _session_start(self, source: Literal["new", "resumed", "forked"]) -> None:
+        if "session_start" not in self.chains:
+            return
+        verdict = await self.ask("session_start", lambda: SessionStart(source=source, **self.common()))
+        if verdict is None or source != "new":
+            return
+        for answer in verdict.answers:
+            if isinstance(answer, AddContext) and answer.text:
+                self.put(normalize_prompt_input(answer.text), "next-step", "hook", source="session_start")
+
+    async def _session_end(self, reason: str) -> None:
+        if "session_end" in self.chains and not self.session.read_only:
+            await self.ask("session_end", lambda: SessionEnd(reason=reason, **self.common()))
+
+    def _listen(self) -> None:
+        """Hear the session's entries from now on; without listeners nothing pays for them."""
+        if self.session.after_append is None and self._group is not None:
+            self._stops.append(self.session.watch(self._entry))
+            self.session.after_append = self.pump
+
+    def _entry(self, entry: Entry) -> None:
+        self.signals.put(Signal("session/event", {"entry": entry}), self.turning.abort)
+
+    async def _observe(self, signal: Signal, abort: object) -> None:
+        del abort
+        chain = self.chains["on_signal"]
+        await chain.run(
+            OnSignal(signal=signal.kind, data=signal.data, **self.common()),
+            timeout=self.clock.timeout, now=self.clock.now, memory=self._memory,
+        )  # fmt: skip
+
+    # -- input -------------------------------------------------------------------------------------
+
+    async def prompt(self, content: Prompt) -> Turn:
+        """Prompt the agent and wait until it rests again; return the turn that took this prompt.
+
+        Cancelling this aborts that turn, and returns after it is closed.
+
+        Raises:
+            AgentBusy: If a turn is open.
+            TurnFailed: If the agent came to rest before a turn took the prompt.
+            ValueError: If the prompt is empty.
+            SessionReadOnly: If the session's store failed.
+        """
+        if self.state is not State.IDLE:
+            raise AgentBusy(self.state)
+        item = self.put(normalize_prompt_input(content), "next-turn", "prompt")
+        waiter = self.waiters[item.id] = Waiter()
+        try:
+            self.wake()
+            await self.rested()
+        except BaseException:
+            self._give_up(item)
+            with anyio.CancelScope(shield=True):
+                await self.rested()
+            raise
+        finally:
+            del self.waiters[item.id]
+        if self.session.read_only:
+            raise SessionReadOnly(str(self.turning.error)) from self.turning.error
+        if waiter.turn is None:
+            raise TurnFailed(self._parked_because(), self.last_turn) from self.turning.error
+        return waiter.turn
+
+    def _give_up(self, item: Item) -> None:
+        splice = self.session.inbox.remove(item.id)
+        if splice is None:
+            self.cut("cancelled")
+        elif not self.session.read_only:
+            self._discard(splice.data, splice.removed)
+
+    def _parked_because(self) -> str:
+        now = self.turning
+        return (
+            f"the agent came to rest after turn {now.number} ended as {now.reason or 'nothing'}, before a turn"
+            " took this prompt; it waits in the inbox (agent.resume() goes on), unless it was discarded"
+        )
+
+    @property
+    def last_turn(self) -> Turn | None:
+        """The last turn of this agent object; None before its first."""
+        return turn_of(self.turning) if self.turning.reason and self.turning.items else None
+
+    def follow_up(self, content: Prompt) -> Item:
+        """Queue a prompt for a turn of its own, and wake the agent. Durable when this returns.
+
+        Raises:
+            ValueError: If it is empty.
+        """
+        item = self.put(normalize_prompt_input(content), "next-turn", "follow_up")
+        self.wake()
+        return item
+
+    def steer(self, content: Prompt) -> Item:
+        """Tell the running turn something; it enters with the next request. Wakes an idle agent.
+
+        After an abort that is still closing, it waits for a turn of its own instead.
+
+        Raises:
+            ValueError: If it is empty.
+        """
+        late = self.state is not State.IDLE and self.turning.cause is not None
+        item = self.put(normalize_prompt_input(content), "next-turn" if late else "next-step", "steer")
+        self.wake()
+        return item
+
+    def inject(self, content: Prompt, *, source: str = "") -> Item:
+        """Add something for the next request, without waking the agent.
+
+        Raises:
+            ValueError: If it is empty.
+        """
+        return self.put(normalize_prompt_input(content), "next-step", "inject", source=source)
+
+    def next_turn(self, content: Prompt) -> Item:
+        """Add something that goes along with the next prompt; it starts no turn and enters no running one.
+
+        Raises:
+            ValueError: If it is empty.
+        """
+        return self.put(normalize_prompt_input(content), "rider", "next_turn")
+
+    def put(
+        self, messages: Sequence[Message], target: Target, origin: Origin, *, source: str = ""
+    ) -> Item:
+        """Put messages into a list of the inbox, as one item; they get their ids here."""
+        at, time = len(self.session.entries), self.clock.now()
+        named = tuple(
+            [_named(each, f"m{at}" if not i else f"m{at}.{i}", time, source) for i, each in enumerate(messages)]
+        )
+        item = Item(f"i{at}", origin, named)
+        self.insert(item, target)
+        return item
+
+    def resume(self) -> bool:
+        """Go on with what is parked; return whether there was anything."""
+        if not self.session.inbox.queued():
+            return False
+        self.wake()
+        return True
+
+    def abort(self, reason: str = "user", *, keep_inbox: bool = False) -> tuple[Item, ...]:
+        """Cut off the running turn, and empty the inbox unless ``keep_inbox``.
+
+        Riders stay. Returns what was discarded: what waited, and what was claimed and not yet admitted. With
+        ``keep_inbox`` the latter goes back to the front instead. While idle it only empties the inbox.
+        """
+        running = self.state in TURN_STATES and self.turning.cause is None
+        claimed = tuple(self.turning.batch) if running else ()
+        discarded: list[Item] = []
+        if not keep_inbox:
+            for splice in self.session.inbox.clear():
+                self._discard(splice.data, splice.removed)
+                discarded += splice.removed
+            self._told_discarded(claimed)
+            discarded += claimed
+        elif claimed:
+            for data in self.session.inbox.put_back(claimed):
+                self.log("agent/inbox/spliced", data)
+        if running:
+            if keep_inbox:
+                self.turning.batch = []
+            self.cut(reason)
+        elif self.state is State.MAINTENANCE:
+            self.turning.abort.set(reason)
+        return tuple(discarded)
+
+    def _discard(self, data: Frozen, items: Iterable[Item]) -> None:
+        self.log("agent/inbox/spliced", data)
+        self._told_discarded(items)
+
+    def _told_discarded(self, items: Iterable[Item]) -> None:
+        for item in items:
+            for message in item.messages:
+                self.did("agent/inbox/discarded")
+                self.tell("agent/inbox/discarded", message=message, target="next-step")
+
+    # -- looking -----------------------------------------------------------------------------------
+
+    @property
+    def status(self) -> Literal["idle", "running"]:
+        """``running`` while a turn is open; ``idle`` else, maintenance included."""
+        return "idle" if self.state in (State.IDLE, State.MAINTENANCE) else "running"
+
+    @property
+    def queued(self) -> Queued:
+        """What waits in the inbox."""
+        return self.session.inbox.queued()
+
+    @property
+    def parked(self) -> bool:
+        """Something waits that no turn will take before the next wake or ``resume()``."""
+        inbox = self.session.inbox
+        return self.state is State.IDLE and bool(inbox.next_step or inbox.next_turn)
+
+    async def idle(self) -> None:
+        """Wait until the agent rests and its listeners have heard so. Never raises for a failed turn."""
+        await self.rested()
+
+    def on(self, kind: str, listener: Listener) -> Callable[[], None]:
+        """Let a listener hear one kind of signal (``"*"`` for all); return a function that stops that."""
+        stop = self.signals.on(None if kind == "*" else kind, listener)
+        self._listen()
+        return stop
+
+    # -- tests -------------------------------------------------------------------------------------
+
+    async def until(self, state: State) -> None:
+        """Wait until the agent reaches a turn state; the driver then waits there for ``go_on()``."""
+        gates = self._gates = self._gates or {}
+        if state not in gates:
+            gates[state] = (anyio.Event(), anyio.Event())
+        await gates[state][0].wait()
+
+    def hold(self, state: State) -> None:
+        """Let the driver wait where it next reaches this state, until ``go_on()``."""
+        gates = self._gates = self._gates or {}
+        gates[state] = (anyio.Event(), anyio.Event())
+
+    def go_on(self) -> None:
+        """Let the driver go on from where ``until`` holds it."""
+        gates, self._gates = self._gates or {}, None
+        for _, passed in gates.values():
+            passed.set()
+
+    # -- settings that count from the next step ------------------------------------------------------
+
+    def set_model(self, model: str) -> None:
+        """Ask another model from the next step on; written to the log."""
+        self.write(lambda: self.session.append("model_change", Frozen(model=model)))
+
+    def set_thinking_level(self, level: str | None) -> None:
+        """Change the thinking level from the next step on; written to the log."""
+        self.write(lambda: self.session.append("thinking_level_change", Frozen(thinking=level)))
+
+    def set_active_tools(self, names: Sequence[str]) -> None:
+        """Let the model call only these tools from the next step on; written to the log.
+
+        Raises:
+            ValueError: If there is no such tool.
+        """
+        unknown = [name for name in names if name not in self._tools]
+        if unknown:
+            raise ValueError(f"there is no tool {unknown[0]!r}; the tools are: {', '.join(self._tools)}")
+        self.write(lambda: self.session.append("active_tools_change", Frozen(tools=tuple(names))))
+
+    def append_message(self, message: Message) -> None:
+        """Write a message to the conversation: at once while idle, else at the end of the step."""
+        kind = "custom_message" if message.role == "custom" else "user/message"
+        self.write(lambda: self.session.append(kind, Frozen(message=message)))
+
+    # -- for the effects -----------------------------------------------------------------------------
+
+    @property
+    def system_prompt(self) -> str:
+        """The parts of the prompt, joined."""
+        return "\n\n".join([each for each in self.prompt_sections if each])
+
+    def tool(self, name: str) -> Tool | None:
+        """Return the tool of this name, if the running step may call it."""
+        return self._tools.get(name) if name in self.turning.tools else None
+
+    def active_tools(self) -> tuple[str, ...]:
+        """Return the names of the tools that the next step may call."""
+        chosen = self.session.view.tools
+        if chosen is None:
+            return tuple(self._tools)
+        return tuple(name for name in self._tools if name in chosen or name in self.added_tools)
+
+    def specs(self, names: tuple[str, ...]) -> tuple[Frozen, ...]:
+        """Return name, description and schema of these tools, by name: the order does not depend on who registered first."""
+        if self._specs is None or self._specs[0] != names:
+            known = [self._tools[name] for name in sorted(set(names)) if name in self._tools]
+            made = tuple(
+                [Frozen(name=tool.name, description=tool.description, schema=freeze(tool.schema)) for tool in known]
+            )
+            self._specs = (names, made)
+        return self._specs[1]
+
+    def progress(self, call: ToolCall, content: Content) -> None:
+        """Tell the listeners how far a tool is."""
+        if self.state is State.TOOLING:
+            self.did("tool/progress")
+            self.tell("tool/progress", call_id=call.id, tool=call.name, content=content_blocks(content))
+
+    def approved_for_session(self, tool: Tool, args: Mapping[str, Any]) -> bool:
+        """Somebody approved such a call for the whole session."""
+        return (tool.name, tool.subject_of(args)) in self._approved
+
+    def approve_for_session(self, tool: Tool, args: Mapping[str, Any]) -> None:
+        """Do not ask again for such a call."""
+        self._approved |= {(tool.name, tool.subject_of(args))}
+
+    async def _ask_model(self, id: str, question: str) -> str:
+        model = cast(Model, await find_model(self, id))
+        now = self.turning
+        prepared = await model.prepare(RequestConfig(id, self.settings, None), now.abort)
+        answer = Answer()
+        request = ModelRequest(
+            prepared.config.model, "", normalize_prompt_input(question), (), prepared.config.settings,
+            prepared.config.thinking, now.abort, self.clock, self.session.id, now.number, now.step,
+        )  # fmt: skip
+        async for chunk in prepared.stream(request):
+            answer.add(chunk, self.clock.now())
+        if answer.failure is not None:
+            raise RequestFailed(answer.failure)
+        return answer.message(id, self.clock.now(), "q").text
+
+    async def maintain(self, job: Callable[[Agent], Any]) -> Any:
+        """Run a job while no turn can begin; a wake that comes meanwhile is kept, and honoured after it.
+
+        Raises:
+            AgentBusy: If the agent is not idle.
+        """
+        if self.state is not State.IDLE:
+            raise AgentBusy(self.state)
+        self.turning = Turning(self.turning.number)
+        self.go(Event.MAINTAIN)
+        try:
+            return await job(self)
+        finally:
+            self._latched = self._latched and bool(self.session.inbox.queued())
+            self._start(Event.MAINTAINED)
+            self._latched = False
+            self._release()
+
+
+def _named(message: Message, id: str, time: float, source: str) -> Message:
+    more: dict[str, Any] = {}
+    if not message.get("id"):
+        more["id"] = id
+    if not message.get("time"):
+        more["time"] = time
+    if source and not message.get("source"):
+        more["source"] = source
+    return cast(Message, type(message)._restore({**message, **more})) if more else message  # pyright: ignore[reportPrivateUsage]  # the one way to copy a frozen message
+
+
+def _by_name(tools: Sequence[Tool]) -> dict[str, Tool]:
+    found: dict[str, Tool] = {}
+    for tool in tools:
+        if tool.name in found:
+            raise ValueError(f"two tools have the name {tool.name!r}; give one of them another with @tool(name=)")
+        found[tool.name] = tool
+    return found
+
+
+def _chains(hooks: Hooks) -> dict[str, Chain]:
+    return {point: Chain(point, given) for point, given in hooks.items() if given}

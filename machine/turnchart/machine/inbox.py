@@ -1,0 +1,250 @@
+"""The inbox: what waits for the agent, as lists that only log entries change.
+
+Pure. A method that changes something returns the data of the ``agent/inbox/spliced`` entries that do it; the
+change itself happens in ``apply``, when the entry is in the log. So what waits is a fold over the whole log.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, cast
+
+from turnchart.machine.entries import Frozen
+from turnchart.machine.messages import Message, message
+
+Target = Literal["next-step", "next-turn", "rider"]
+Origin = Literal["prompt", "follow_up", "steer", "inject", "next_turn", "hook", "tool", "poll"]
+Mode = Literal["all", "one-at-a-time"]
+
+MODES: tuple[Mode, ...] = ("all", "one-at-a-time")
+
+
+class Item(Frozen):
+    """What one call put into the inbox: one or more messages that are claimed together."""
+
+    __slots__ = ()
+
+    def __init__(self, id: str, origin: Origin, messages: tuple[Message, ...]) -> None:
+        super().__init__(id=id, origin=origin, messages=messages)
+
+    @property
+    def id(self) -> str:
+        """Unique in the session."""
+        return cast(str, self["id"])
+
+    @property
+    def origin(self) -> Origin:
+        """Which call put it there."""
+        return cast(Origin, self["origin"])
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """At least one message."""
+        return cast("tuple[Message, ...]", self["messages"])
+
+    @classmethod
+    def of(cls, raw: Mapping[str, Any]) -> "Item":
+        """Return the item of a parsed entry."""
+        if isinstance(raw, Item):
+            return raw
+        return cls(raw["id"], raw["origin"], tuple([message(each) for each in raw["messages"]]))
+
+
+class Queued(NamedTuple):
+    """What waits, list by list, oldest first."""
+
+    next_step: tuple[Item, ...]
+    next_turn: tuple[Item, ...]
+    riders: tuple[Item, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.next_step or self.next_turn or self.riders)
+
+
+class Splice(NamedTuple):
+    """One change of one list, and what it removes."""
+
+    data: Frozen
+    removed: tuple[Item, ...]
+
+
+class Inbox:
+    """Three lists: for the next step, for the next turn, and riders that go along with the next prompt.
+
+    Attributes:
+        claimed: What was claimed and is not yet admitted or given up; recovery puts it back.
+    """
+
+    __slots__ = ("_lists", "claimed")
+
+    def __init__(self) -> None:
+        self._lists: dict[str, list[Item]] = {"next-step": [], "next-turn": [], "rider": []}
+        self.claimed: list[Item] = []
+
+    @property
+    def next_step(self) -> Sequence[Item]:
+        """What the next claim takes."""
+        return self._lists["next-step"]
+
+    @property
+    def next_turn(self) -> Sequence[Item]:
+        """The prompts that wait for a turn."""
+        return self._lists["next-turn"]
+
+    @property
+    def riders(self) -> Sequence[Item]:
+        """What goes along with the next prompt that opens a turn."""
+        return self._lists["rider"]
+
+    def queued(self) -> Queued:
+        """Return what waits."""
+        return Queued(tuple(self.next_step), tuple(self.next_turn), tuple(self.riders))
+
+    def find(self, id: str) -> tuple[Target, int] | None:
+        """Return the list and position of an item, or None."""
+        for target, items in self._lists.items():
+            for i, item in enumerate(items):
+                if item.id == id:
+                    return cast(Target, target), i
+        return None
+
+    # -- changes, as entries ------------------------------------------------------------------
+
+    def insert(self, target: Target, item: Item) -> Frozen:
+        """Return the splice that puts an item at the end of a list."""
+        return Frozen(target=target, start=len(self._lists[target]), inserted=(item,))
+
+    def put_back(self, items: Sequence[Item]) -> list[Frozen]:
+        """Return the splices that put claimed items back to the front of the lists they came from."""
+        by_target: dict[Target, list[Item]] = {}
+        for item in items:
+            by_target.setdefault(home(item), []).append(item)
+        return [
+            Frozen(target=target, start=0, inserted=tuple(back), outcome="returned")
+            for target, back in by_target.items()
+        ]
+
+    def remove(self, id: str) -> Splice | None:
+        """Return the splice that discards one waiting item, or None where it does not wait."""
+        found = self.find(id)
+        if found is None:
+            return None
+        target, at = found
+        return Splice(
+            Frozen(target=target, start=at, removed_count=1, outcome="discarded"), (self._lists[target][at],)
+        )
+
+    def clear(self) -> list[Splice]:
+        """Return the splices that discard everything but the riders: next-step first."""
+        return [
+            Splice(
+                Frozen(target=target, start=0, removed_count=len(items), outcome="discarded"), tuple(items)
+            )
+            for target in ("next-step", "next-turn")
+            if (items := self._lists[target])
+        ]
+
+    def claim(self, *, opens: bool, steering: Mode, follow_up: Mode) -> list[Splice]:
+        """Return the splices that one claim takes, in the order in which the model reads: steps, riders, prompts.
+
+        Args:
+            opens: The claim opens a turn, so prompts and riders are taken too.
+            steering: ``one-at-a-time`` holds back all but the first message that a person steered.
+            follow_up: ``all`` takes every waiting prompt into this turn.
+        """
+        taken = self._steps(steering)
+        if opens:
+            prompts = len(self.next_turn) if follow_up == "all" else min(1, len(self.next_turn))
+            if self.riders and (prompts or taken):
+                taken.append(self._delete("rider", 0, len(self.riders)))
+            if prompts:
+                taken.append(self._delete("next-turn", 0, prompts))
+        return taken
+
+    def _steps(self, mode: Mode) -> list[Splice]:
+        items = self.next_step
+        if not items:
+            return []
+        if mode == "all":
+            return [self._delete("next-step", 0, len(items))]
+        held = {i for i in _steered(items)[1:]}
+        found: list[Splice] = []
+        start = kept = 0
+        for i in range(len(items) + 1):
+            if i == len(items) or i in held:
+                if i > start:
+                    found.append(
+                        Splice(
+                            Frozen(target="next-step", start=kept, removed_count=i - start),
+                            tuple(items[start:i]),
+                        )
+                    )
+                kept += 1
+                start = i + 1
+        return found
+
+    def _delete(self, target: Target, start: int, count: int) -> Splice:
+        items = self._lists[target]
+        return Splice(
+            Frozen(target=target, start=start, removed_count=count), tuple(items[start : start + count])
+        )
+
+    # -- the fold ------------------------------------------------------------------------------
+
+    def check(self, data: Mapping[str, Any]) -> tuple[Item, ...]:
+        """Return the items that a splice inserts; nothing changes.
+
+        Raises:
+            ValueError: If it removes what is not there, or inserts what waits already.
+        """
+        items = self._lists.get(data["target"])
+        if items is None:
+            raise ValueError(f"there is no inbox list {data['target']!r}")
+        start, count = data["start"], data.get("removed_count", 0)
+        if not 0 <= start <= len(items) or not 0 <= count <= len(items) - start:
+            raise ValueError(
+                f"the splice [{start}:{start + count}] is outside the {len(items)} items waiting"
+            )
+        inserted = tuple([Item.of(raw) for raw in data.get("inserted", ())])
+        for i, item in enumerate(inserted):
+            if self.find(item.id) or any(item.id == other.id for other in inserted[:i]):
+                raise ValueError(f"the item {item.id!r} waits already")
+        return inserted
+
+    def apply(self, data: Mapping[str, Any]) -> None:
+        """Take one splice into the lists.
+
+        Raises:
+            ValueError: If it removes what is not there, or inserts what waits already.
+        """
+        inserted = self.check(data)
+        items = self._lists[data["target"]]
+        start, count = data["start"], data.get("removed_count", 0)
+        if count and "outcome" not in data:
+            self.claimed += items[start : start + count]
+        if data.get("outcome") == "returned":
+            ids = {item.id for item in inserted}
+            self.claimed = [item for item in self.claimed if item.id not in ids]
+        items[start : start + count] = inserted
+
+    def admitted(self, id: str) -> None:
+        """Note that a claimed message is in the conversation now."""
+        if not self.claimed or not id:
+            return
+        left: list[Item] = []
+        for item in self.claimed:
+            waiting = tuple([each for each in item.messages if each.get("id") != id])
+            if waiting:
+                left.append(
+                    item if len(waiting) == len(item.messages) else Item(item.id, item.origin, waiting)
+                )
+        self.claimed = left
+
+
+def home(item: Item) -> Target:
+    """Return the list that an item of this origin waits in."""
+    if item.origin in ("prompt", "follow_up"):
+        return "next-turn"
+    return "rider" if item.origin == "next_turn" else "next-step"
+
+
+def _steered(items: Iterable[Item]) -> list[int]:
+    return [i for i, item in enumerate(items) if item.origin == "steer"]

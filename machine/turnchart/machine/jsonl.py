@@ -1,0 +1,313 @@
+"""One session in one file: a header line, then one line of JSON an entry, one write an append.
+
+    {"turnchart":1,"session":"demo","created":1790000000.0}
+    {"seq":0,"parent":null,"type":"turn/start","time":1790000000.0,"data":{"turn":1}}
+
+Beside the file ``demo.jsonl`` stand ``demo.jsonl.lock`` while it has a writer, and ``demo.jsonl.torn`` with
+what writers that were killed left half-written.
+"""
+
+import os
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Lock
+from typing import Any, BinaryIO, NamedTuple
+
+from anyio import to_thread
+
+from turnchart.machine.entries import Entry, decode, encode
+from turnchart.machine.errors import SessionCorrupt, SessionError, SessionLocked
+from turnchart.machine.locks import WriterLock
+from turnchart.machine.stores import Durability
+
+VERSION = 1
+"""The format that this program writes, and the newest that it reads."""
+
+_HEADER = b'{"turnchart":'
+_sync_data = getattr(os, "fdatasync", os.fsync)  # macOS has only fsync
+
+
+class _End(NamedTuple):
+    """Where the whole lines of a file end: their bytes, their entries, and the half line behind them."""
+
+    size: int
+    entries: int
+    torn: bytes
+
+
+class JsonlStore:
+    """A session as a file of JSON lines.
+
+    Args:
+        path: The file. It and its folder are made by the first append.
+        id: The id of a new session; without it, the name of the file without its ending.
+        durability: See ``Durability``.
+
+    Raises:
+        SessionCorrupt: If the file is no session.
+        SessionError: If the file cannot be read, is of a newer format, or holds another session than ``id``.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], *, id: str | None = None, durability: Durability = "flush"
+    ) -> None:
+        self.path = Path(os.path.realpath(path))
+        self.durability: Durability = durability
+        self.dropped = ""
+        self.id = self._stored_id() or id or self.path.stem
+        if id is not None and id != self.id:
+            raise SessionError(f"{self.path} holds the session {self.id!r}, not {id!r}")
+        self._lock = WriterLock(self._beside(".lock"), f"session {self.id} ({self.path})")
+        self._end: _End | None = None
+        self._fd: int | None = None
+        self._synced = 0
+        self._syncing = Lock()
+
+    @property
+    def where(self) -> str:
+        """The path of the file."""
+        return str(self.path)
+
+    def _beside(self, ending: str) -> Path:
+        return self.path.with_name(self.path.name + ending)
+
+    # -- reading -------------------------------------------------------------------------------
+
+    def _open(self) -> BinaryIO | None:
+        try:
+            return self.path.open("rb")
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise SessionError(f"{self.path} cannot be read: {error.strerror}") from error
+
+    def _stored_id(self) -> str:
+        file = self._open()
+        if file is None:
+            return ""
+        with file:
+            return self._header(file.readline())
+
+    def _header(self, line: bytes) -> str:
+        """Return the id that a header line names; an empty one where the line is torn."""
+        if not line.endswith(b"\n") and (line.startswith(_HEADER) or _HEADER.startswith(line)):
+            return ""
+        try:
+            header: Any = decode(line.decode())
+            version, id = header["turnchart"], header["session"]
+        except (ValueError, RecursionError, KeyError, TypeError):
+            version = id = None
+        if type(version) is not int or type(id) is not str or not id:
+            raise SessionCorrupt(
+                f"{self.path}:1: this is no Turnchart session: the first line of one is its header,"
+                ' {"turnchart":1,"session":...}'
+            )
+        if version > VERSION:
+            raise SessionError(
+                f"{self.path} was written by a newer Turnchart (format {version}, this one reads up to"
+                f" {VERSION}); upgrade Turnchart to open it"
+            )
+        return id
+
+    def load(self) -> Iterator[Entry]:
+        """Yield the entries, oldest first. Writes nothing and takes no lock.
+
+        Raises:
+            SessionCorrupt: If a line is damaged; the message names it. A half line at the very end is not:
+                it is left out, and ``dropped`` says so.
+        """
+        file = self._open()
+        if file is None:
+            self._note_end(_End(0, 0, b""))
+            return
+        with file:
+            header = file.readline()
+            if not self._header(header):
+                self._note_end(_End(0, 0, header))
+                return
+            size, seq, torn = len(header), 0, b""
+            for line in file:
+                entry = self._entry(line, seq, file)
+                if entry is None:
+                    torn = line
+                    break
+                size += len(line)
+                seq += 1
+                yield entry
+        self._note_end(_End(size, seq, torn))
+
+    def _entry(self, line: bytes, seq: int, file: BinaryIO) -> Entry | None:
+        """Return the entry of a line, or None where it is torn."""
+        if not line.endswith(b"\n"):
+            return None
+        try:
+            raw = decode(line.decode())
+        except (ValueError, RecursionError) as error:
+            if file.read(1) or _holds_entry(line):
+                raise self._corrupt(seq, f"no valid JSON: {error}") from error
+            return None
+        try:
+            entry = Entry.of(raw)
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise self._corrupt(seq, f"no entry: {error}") from error
+        if entry.seq != seq:
+            raise self._corrupt(seq, f"seq {entry.seq} stands where {seq} belongs")
+        return entry
+
+    def _corrupt(self, seq: int, what: str) -> SessionCorrupt:
+        return SessionCorrupt(
+            f"{self.path}:{seq + 2}: {what}. The file was damaged or changed by hand: restore a copy, or run"
+            f" `turnchart sessions repair {self.path}`, which keeps what stands before this line"
+        )
+
+    def _note_end(self, end: _End) -> None:
+        if self._lock.held and self._end:
+            return  # the writer knows better than a reader that it outran
+        self._end, self.dropped = end, ""
+        if end.torn:
+            line = end.entries + 2 if end.size else 1
+            self.dropped = f"a half-written last line ({self.path}:{line}, {len(end.torn)} bytes)"
+
+    # -- writing -------------------------------------------------------------------------------
+
+    def lock(self) -> None:
+        """Become the one writer of this file; a second call by the writer does nothing.
+
+        A torn last line moves from the file into ``<file>.torn``.
+
+        Raises:
+            SessionLocked: If somebody else writes the file, or has written it since it was loaded here.
+            SessionError: If the file cannot be locked or read.
+        """
+        if self._lock.held:
+            return
+        self._lock.acquire()
+        try:
+            self._set_aside(self._unchanged())
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def _unchanged(self) -> _End:
+        if self._end is None:
+            deque(self.load(), maxlen=0)
+        assert self._end is not None, "a load that ran to its end notes it"
+        size = self.path.stat().st_size if self.path.exists() else 0
+        if size != self._end.size + len(self._end.torn):
+            raise SessionLocked(
+                f"session {self.id} ({self.path}) was written by somebody else since it was opened here;"
+                " open it again"
+            )
+        return self._end
+
+    def _set_aside(self, end: _End) -> None:
+        if end.torn:
+            with self._beside(".torn").open("ab") as aside:
+                aside.write(end.torn.removesuffix(b"\n") + b"\n")
+                aside.flush()
+                os.fsync(aside.fileno())
+            os.truncate(self.path, end.size)
+            self._end = end._replace(torn=b"")
+            self.dropped += f", kept in {self._beside('.torn').name}"
+
+    def append(self, entry: Entry) -> None:
+        """Write one entry with one write; takes the lock first if nobody did.
+
+        Raises:
+            SessionLocked: If somebody else writes the file.
+            ValueError: If the entry is not the next one.
+            OSError: If it could not be written; nothing of it stays in the file.
+        """
+        if not self._lock.held:
+            self.lock()
+        end = self._end
+        assert end is not None, "who holds the lock knows where the file ends"
+        if entry.seq != end.entries:
+            raise ValueError(f"entry {entry.seq} cannot follow the {end.entries} entries of {self.path}")
+        line = f"{entry.line()}\n".encode()
+        if not end.size:
+            line = self._first_line(entry.time) + line
+        fd = self._create() if self._fd is None else self._fd
+        try:
+            written = os.write(fd, line)
+            if written != len(line):
+                raise OSError(f"only {written} of {len(line)} bytes could be written to {self.path}")
+        except BaseException:
+            self._undo(fd, end)
+            raise
+        self._end = _End(end.size + len(line), end.entries + 1, b"")
+
+    def _first_line(self, created: float) -> bytes:
+        header = {"turnchart": VERSION, "session": self.id, "created": float(created)}
+        return f"{encode(header)}\n".encode()
+
+    def _create(self) -> int:
+        self._fd = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        return self._fd
+
+    def _undo(self, fd: int, end: _End) -> None:
+        """Take back what a failed write left; where that fails too, the next lock finds a torn line."""
+        try:
+            os.ftruncate(fd, end.size)
+        except OSError:
+            self._end = None
+            self.close()
+
+    # -- safety --------------------------------------------------------------------------------
+
+    async def flush(self) -> None:
+        """Wait for the disk, where ``durability`` is ``fsync``; calls at the same time share one wait.
+
+        Raises:
+            OSError: If the disk refuses; what was appended may be lost.
+        """
+        if self.durability == "fsync" and self._fd is not None and self._end:
+            size = self._end.size
+            if self._synced < size:
+                await to_thread.run_sync(self._sync, size)
+
+    def _sync(self, size: int) -> None:
+        with self._syncing:
+            if self._fd is None or self._synced >= size:
+                return
+            if not self._synced:
+                _sync_folder(self.path.parent)  # the file may be new, and is lost with its name
+            reached = self._end.size if self._end else size
+            _sync_data(self._fd)
+            self._synced = reached
+
+    def close(self) -> None:
+        """Give the lock and the file up; a second call does nothing, and a later append locks again."""
+        if self.durability == "fsync" and self._end:
+            self._sync(self._end.size)
+        with self._syncing:
+            if self._fd is not None:
+                os.close(self._fd)
+                self._fd = None
+        self._lock.release()
+
+    def __del__(self) -> None:
+        if getattr(self, "_fd", None) is not None:
+            self.close()
+
+
+def _holds_entry(line: bytes) -> bool:
+    """Return whether a whole entry stands behind the half of another on the same line."""
+    at = line.find(b'{"seq":', 1)
+    while at > 0:
+        try:
+            Entry.of(decode(line[at:].decode()))
+        except (ValueError, RecursionError, KeyError, TypeError, OverflowError):
+            at = line.find(b'{"seq":', at + 1)
+        else:
+            return True
+    return False
+
+
+def _sync_folder(folder: Path) -> None:
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,425 @@
+"""Messages and their blocks: frozen JSON objects with typed attributes, the same in memory and in the log.
+
+A message *is* the object that the log stores, so nothing is converted on the way to the disk and back, and
+nobody can change what has been logged. ``Text("hi") == {"type": "text", "text": "hi"}`` holds.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, cast, get_args
+
+from turnchart.machine.entries import Frozen, freeze
+
+StopReason = Literal["stop", "tool_calls", "max_tokens", "error", "aborted"]
+
+FailureKind = Literal[
+    "rate_limit", "overloaded", "server_error", "timeout", "connection", "incomplete_stream",
+    "empty_response", "context_window", "quota", "auth", "invalid_request", "refused", "no_model",
+    "aborted", "unknown",
+]  # fmt: skip
+FAILURE_KINDS: tuple[FailureKind, ...] = get_args(FailureKind)
+"""Every way in which a request can fail."""
+RETRIED_KINDS: tuple[FailureKind, ...] = FAILURE_KINDS[:7]
+"""The kinds that are retried unless a policy says otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a request failed. ``retry_after`` is what the provider asked for, in seconds."""
+
+    kind: FailureKind
+    retry_after: float | None = None
+    status: int | None = None
+    message: str = ""
+
+    def __post_init__(self) -> None:
+        if self.kind not in FAILURE_KINDS:
+            known = ", ".join(FAILURE_KINDS)
+            raise ValueError(f"{self.kind!r} is no failure kind; it must be one of: {known}")
+
+    def json(self) -> Frozen:
+        """Return the failure as the log stores it."""
+        fields = {"kind": self.kind, "message": self.message}
+        more = {"retry_after": self.retry_after, "status": self.status}
+        return Frozen(fields | {name: value for name, value in more.items() if value is not None})
+
+
+class Block(Frozen):
+    """A part of a message's content."""
+
+    __slots__ = ()
+
+    @property
+    def type(self) -> str:
+        """The name of the block's kind."""
+        return cast(str, self["type"])
+
+
+class Text(Block):
+    """Text that people and models read."""
+
+    __slots__ = ()
+    __match_args__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        super().__init__(type="text", text=text)
+
+    @property
+    def text(self) -> str:
+        """The text itself."""
+        return cast(str, self["text"])
+
+
+class Thinking(Block):
+    """What a model thought. ``signature`` lets the same model read it again."""
+
+    __slots__ = ()
+    __match_args__ = ("thinking",)
+
+    def __init__(self, thinking: str, signature: str | None = None) -> None:
+        super().__init__(type="thinking", thinking=thinking)
+        if signature is not None:
+            dict.__setitem__(self, "signature", signature)
+
+    @property
+    def thinking(self) -> str:
+        """The text of the thought."""
+        return cast(str, self["thinking"])
+
+    @property
+    def signature(self) -> str | None:
+        """Opaque; only the model that wrote it can use it."""
+        return self.get("signature")
+
+
+class Image(Block):
+    """An image; ``data`` is base64."""
+
+    __slots__ = ()
+    __match_args__ = ("data", "media_type")
+
+    def __init__(self, data: str, media_type: str = "image/png") -> None:
+        super().__init__(type="image", data=data, media_type=media_type)
+
+    @property
+    def data(self) -> str:
+        """The bytes, in base64."""
+        return cast(str, self["data"])
+
+    @property
+    def media_type(self) -> str:
+        """For example ``image/png``."""
+        return cast(str, self["media_type"])
+
+
+class ToolCall(Block):
+    """A model asks for a tool. ``arguments`` is an object, or the raw text where that was no JSON object.
+
+    An empty ``id`` is filled in when the answer is assembled.
+    """
+
+    __slots__ = ()
+    __match_args__ = ("name", "arguments")
+
+    def __init__(self, name: str, arguments: Mapping[str, Any] | str | None = None, id: str = "") -> None:
+        given = arguments if isinstance(arguments, str) else freeze(dict(arguments or {}))
+        super().__init__(type="tool_call", id=id, name=name, arguments=given)
+
+    @property
+    def id(self) -> str:
+        """The id that its result answers."""
+        return cast(str, self["id"])
+
+    @property
+    def name(self) -> str:
+        """The name of the tool."""
+        return cast(str, self["name"])
+
+    @property
+    def arguments(self) -> Frozen | str:
+        """What the model gave."""
+        return cast("Frozen | str", self["arguments"])
+
+
+Content: TypeAlias = "str | Block | Mapping[str, Any] | Sequence[Block | Mapping[str, Any]]"
+
+_BLOCKS: dict[str, type[Block]] = {
+    "text": Text, "thinking": Thinking, "image": Image, "tool_call": ToolCall,
+}  # fmt: skip
+
+
+def block(value: Block | Mapping[str, Any]) -> Block:
+    """Return one block of content, typed by its ``type``.
+
+    Raises:
+        ValueError: If there is no such type of block, or a field is missing.
+    """
+    if isinstance(value, Block):
+        return value
+    kind = value.get("type")
+    found = _BLOCKS.get(kind) if isinstance(kind, str) else None
+    if found is None:
+        raise ValueError(f"content block type {kind!r} is unknown; it must be one of: {', '.join(_BLOCKS)}")
+    if found is Image and ("mimeType" in value or "mediaType" in value):
+        named = value.get("mediaType", value.get("mimeType"))
+        value = {key: item for key, item in value.items() if key not in ("mimeType", "mediaType")}
+        value = {**value, "media_type": named}
+    missing = [name for name in found.__match_args__ if name not in value]  # type: ignore[attr-defined]  # every block class has it
+    if missing:
+        raise ValueError(f"content block {kind!r} lacks {', '.join(missing)}")
+    return cast(Block, found._restore(freeze(value)))
+
+
+def content_blocks(content: Content) -> tuple[Block, ...]:
+    """Return content as blocks; a string is one text block.
+
+    Raises:
+        TypeError: If the content is none of the forms above.
+        ValueError: If a block is malformed.
+    """
+    if isinstance(content, str):
+        return (Text(content),)
+    if isinstance(content, Mapping):
+        return (block(content),)
+    if isinstance(content, list | tuple):
+        return tuple(block(item) for item in content)
+    raise TypeError(f"content must be text, a block or a list of blocks, not {type(content).__name__}")
+
+
+class Message(Frozen):
+    """A message of the conversation. See the subclasses for the fields of each role."""
+
+    __slots__ = ()
+
+    @property
+    def role(self) -> str:
+        """Who speaks: user, assistant, tool_result or custom."""
+        return cast(str, self["role"])
+
+    @property
+    def content(self) -> tuple[Block, ...]:
+        """What is said."""
+        return cast("tuple[Block, ...]", self["content"])
+
+    @property
+    def time(self) -> float:
+        """Unix seconds; 0 where it was not given."""
+        return cast(float, self.get("time", 0.0))
+
+    @property
+    def text(self) -> str:
+        """All text blocks, joined."""
+        return "".join([part["text"] for part in self["content"] if part["type"] == "text"])
+
+    def with_content(self, content: Content) -> "Message":
+        """Return the same message with other content."""
+        return cast(Message, type(self)._restore({**self, "content": content_blocks(content)}))
+
+
+class UserMessage(Message):
+    """What a person, a hook or a tool tells the model. ``source`` says which where it was no person."""
+
+    __slots__ = ()
+
+    def __init__(self, content: Content, *, id: str = "", time: float = 0.0, source: str = "") -> None:
+        super().__init__(role="user", content=content_blocks(content))
+        _add(self, id=id, time=time, source=source)
+
+    @property
+    def id(self) -> str:
+        """Given when it enters an inbox; empty before."""
+        return cast(str, self.get("id", ""))
+
+    @property
+    def source(self) -> str:
+        """The hook, tool or plug-in that it comes from; empty for a person."""
+        return cast(str, self.get("source", ""))
+
+
+class AssistantMessage(Message):
+    """What a model answered."""
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        content: Content,
+        *,
+        model: str = "",
+        stop_reason: StopReason = "stop",
+        usage: Mapping[str, int] | None = None,
+        time: float = 0.0,
+        replay: Any = None,
+    ) -> None:
+        super().__init__(
+            role="assistant", content=content_blocks(content), model=model, stop_reason=stop_reason
+        )
+        _add(self, usage=freeze(dict(usage)) if usage else None, time=time, replay=freeze(replay))
+
+    @property
+    def model(self) -> str:
+        """The id of the model that answered."""
+        return cast(str, self["model"])
+
+    @property
+    def stop_reason(self) -> StopReason:
+        """Why the answer ended."""
+        return cast(StopReason, self["stop_reason"])
+
+    @property
+    def usage(self) -> Mapping[str, int]:
+        """Tokens: input, output, cache_read, cache_write; empty where unknown."""
+        return cast("Mapping[str, int]", self.get("usage", Frozen()))
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        """The calls that it asks for, in order."""
+        return tuple([part for part in self["content"] if part["type"] == "tool_call"])
+
+
+class ToolResultMessage(Message):
+    """What a tool gave back. ``details`` is for people and logs; the model does not see it."""
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        call_id: str,
+        tool: str,
+        content: Content,
+        *,
+        is_error: bool = False,
+        time: float = 0.0,
+        details: Any = None,
+        usage: Mapping[str, int] | None = None,
+        terminate: bool = False,
+        added_tools: Iterable[str] = (),
+    ) -> None:
+        super().__init__(
+            role="tool_result", call_id=call_id, tool=tool, content=content_blocks(content), is_error=is_error
+        )
+        _add(
+            self, time=time, details=freeze(details), usage=freeze(dict(usage)) if usage else None,
+            terminate=terminate, added_tools=tuple(added_tools),
+        )  # fmt: skip
+
+    @property
+    def call_id(self) -> str:
+        """The id of the call that it answers."""
+        return cast(str, self["call_id"])
+
+    @property
+    def tool(self) -> str:
+        """The name of the tool."""
+        return cast(str, self["tool"])
+
+    @property
+    def is_error(self) -> bool:
+        """The call failed, was denied, or was cut off."""
+        return cast(bool, self["is_error"])
+
+
+class CustomMessage(Message):
+    """A message of a user-defined kind; ``register_message`` says what the model sees of it."""
+
+    __slots__ = ()
+
+    def __init__(
+        self, kind: str, content: Content, *, display: bool = True, details: Any = None, time: float = 0.0
+    ) -> None:
+        super().__init__(role="custom", kind=kind, content=content_blocks(content), display=display)
+        _add(self, details=freeze(details), time=time)
+
+    @property
+    def kind(self) -> str:
+        """The name that it was registered with."""
+        return cast(str, self["kind"])
+
+
+def _add(message: Message, **fields: Any) -> None:
+    for name, value in fields.items():
+        if value:
+            dict.__setitem__(message, name, value)
+
+
+_ROLES: dict[str, type[Message]] = {
+    "user": UserMessage, "assistant": AssistantMessage, "tool_result": ToolResultMessage, "custom": CustomMessage,
+}  # fmt: skip
+_REQUIRED = {
+    "user": (), "assistant": ("model", "stop_reason"), "tool_result": ("call_id", "tool", "is_error"),
+    "custom": ("kind",),
+}  # fmt: skip
+
+
+def message(value: Mapping[str, Any]) -> Message:
+    """Return a typed message from its JSON object.
+
+    Raises:
+        TypeError: If a part of it is no JSON, or the content has a wrong form.
+        ValueError: If the role is unknown, or a field is missing.
+    """
+    if isinstance(value, Message):
+        return value
+    role = value.get("role")
+    found = _ROLES.get(role) if isinstance(role, str) else None
+    if found is None or not isinstance(role, str):
+        raise ValueError(f"message role {role!r} is unknown; it must be one of: {', '.join(_ROLES)}")
+    missing = [name for name in ("content", *_REQUIRED[role]) if name not in value]
+    if missing:
+        raise ValueError(f"a message of role {role!r} lacks {', '.join(missing)}")
+    return cast(Message, found._restore({**freeze(value), "content": content_blocks(value["content"])}))
+
+
+Prompt: TypeAlias = "str | Message | Block | Mapping[str, Any] | Sequence[Message | Mapping[str, Any]]"
+
+
+def normalize_prompt_input(value: Prompt) -> list[Message]:
+    """Return what a person may give as a prompt as a list of messages. Pure; the input is not changed.
+
+    A string is one user message, a block is one user message, a message is itself, a list is its messages.
+
+    Raises:
+        ValueError: If there is nothing in it, or a message is malformed.
+        TypeError: If it is none of these forms.
+    """
+    if isinstance(value, str):
+        given: list[Message] = [UserMessage(value)] if value else []
+    elif isinstance(value, Block):
+        given = [UserMessage(value)]
+    elif isinstance(value, Mapping):
+        given = [message(value)]
+    elif isinstance(value, list | tuple):
+        given = [message(item) for item in value]
+    else:
+        raise TypeError(f"a prompt is text, a message or a list of messages, not {type(value).__name__}")
+    if not given:
+        raise ValueError("a prompt must not be empty: give it text or at least one message")
+    return given
+
+
+_custom: dict[str, Callable[[CustomMessage], UserMessage | None]] = {}
+
+
+def register_message(kind: str, *, to_llm: Callable[[CustomMessage], UserMessage | None]) -> None:
+    """Say what the model sees of a custom kind of message; None hides it.
+
+    Raises:
+        ValueError: If the kind is registered already with another function.
+    """
+    if _custom.get(kind, to_llm) is not to_llm:
+        raise ValueError(f"the message kind {kind!r} is registered already")
+    _custom[kind] = to_llm
+
+
+def to_llm(value: Message) -> Message | None:
+    """Return what the model sees of a message; None where it sees nothing.
+
+    A custom message without a registered rule is a user message with its content. An answer without content
+    stays in the log but is not shown.
+    """
+    if isinstance(value, CustomMessage):
+        rule = _custom.get(value.kind)
+        return rule(value) if rule else UserMessage(value.content, time=value.time, source=value.kind)
+    if isinstance(value, AssistantMessage) and not value.content:
+        return None
+    return value

@@ -1,0 +1,185 @@
+"""The contract of a model: chunks, request, prepared call. Wire formats live elsewhere."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+
+from turnchart.machine.entries import Frozen
+from turnchart.machine.errors import RequestFailed, TurnchartError
+from turnchart.machine.messages import RETRIED_KINDS, Failure, FailureKind, Message
+
+if TYPE_CHECKING:
+    from turnchart.machine.abort import AbortSignal
+    from turnchart.machine.clock import Clock
+
+BlockKind = Literal["text", "thinking", "tool_call"]
+FinishReason = Literal["stop", "tool_calls", "max_tokens", "error", "aborted"]
+
+
+class BlockStart(NamedTuple):
+    """A block of content begins. ``id`` and ``name`` are those of a tool call."""
+
+    kind: BlockKind
+    index: int = 0
+    id: str = ""
+    name: str = ""
+    type = "block_start"
+
+
+class TextDelta(NamedTuple):
+    """More text of a block."""
+
+    text: str
+    index: int = 0
+    type = "text_delta"
+
+
+class ThinkingDelta(NamedTuple):
+    """More of a thought."""
+
+    text: str
+    index: int = 0
+    type = "thinking_delta"
+
+
+class ToolCallDelta(NamedTuple):
+    """More of the JSON text of a tool call's arguments."""
+
+    text: str
+    index: int = 0
+    type = "tool_call_delta"
+
+
+class BlockEnd(NamedTuple):
+    """A block is complete; later deltas of it are ignored. ``signature`` belongs to a thought."""
+
+    index: int = 0
+    signature: str | None = None
+    type = "block_end"
+
+
+class UsageReport(NamedTuple):
+    """Tokens so far: input, output, cache_read, cache_write."""
+
+    usage: Mapping[str, int]
+    type = "usage"
+
+
+class Finish(NamedTuple):
+    """The answer is over; chunks after it are ignored. ``replay`` is for the same model only."""
+
+    reason: FinishReason
+    failure: Failure | None = None
+    replay: Any = None
+    type = "finish"
+
+
+Chunk: TypeAlias = BlockStart | TextDelta | ThinkingDelta | ToolCallDelta | BlockEnd | UsageReport | Finish
+CHUNKS: Mapping[str, type] = {
+    each.type: each
+    for each in (BlockStart, TextDelta, ThinkingDelta, ToolCallDelta, BlockEnd, UsageReport, Finish)
+}
+"""The kinds of chunks by name."""
+
+
+class RequestConfig(NamedTuple):
+    """What the request hooks chose: the model's id, its settings and its thinking level."""
+
+    model: str
+    settings: Frozen = Frozen()
+    thinking: str | None = None
+
+
+@dataclass(slots=True)
+class ModelRequest:
+    """One request, frozen in what it says.
+
+    Attributes:
+        model: The id of the model.
+        system: The system prompt; empty for none.
+        messages: What the model reads, oldest first. Do not mutate.
+        tools: Name, description and JSON schema of each tool, in canonical order.
+        settings: Sampling settings, as the config of the flow names them.
+        thinking: The thinking level, or None for the provider's default.
+        abort: Is set when the turn is cut off.
+        clock: What to wait on.
+    """
+
+    model: str
+    system: str
+    messages: Sequence[Message]
+    tools: tuple[Frozen, ...]
+    settings: Frozen
+    thinking: str | None
+    abort: "AbortSignal"
+    clock: "Clock"
+    session: str = ""
+    turn: int = 0
+    step: int = 0
+    attempt: int = 1
+
+
+@dataclass(slots=True)
+class PreparedCall:
+    """A one-shot handle on one model with one materialised config.
+
+    Attributes:
+        config: The config with the adapter's defaults filled in.
+        open: Takes the request and returns its chunks; called once, by ``stream``.
+        defaults: The names of the settings that the adapter filled in.
+        context_window: In tokens; None where unknown.
+        capabilities: ``system_prompt_update``, ``images``, ``thinking``, ...
+        retry_kinds: The failure kinds that are worth another try.
+    """
+
+    config: RequestConfig
+    open: Callable[[ModelRequest], AsyncIterator[Chunk]]
+    defaults: frozenset[str] = frozenset()
+    context_window: int | None = None
+    capabilities: frozenset[str] = frozenset()
+    retry_kinds: Sequence[FailureKind] = RETRIED_KINDS
+    _used: bool = field(default=False, init=False, repr=False)
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
+        """Send the request and return its chunks.
+
+        Raises:
+            TurnchartError: If it was called before, or the request is not for this config.
+        """
+        if self._used:
+            raise TurnchartError("this prepared call was streamed already; prepare another one")
+        if request.model != self.config.model or request.settings != self.config.settings:
+            raise TurnchartError("this prepared call was made for another config; prepare another one")
+        self._used = True
+        return self.open(request)
+
+
+@runtime_checkable
+class Model(Protocol):
+    """What the driver needs of a model."""
+
+    @property
+    def id(self) -> str:
+        """``provider:name``."""
+        ...
+
+    async def prepare(self, config: RequestConfig, abort: "AbortSignal") -> PreparedCall:
+        """Bind one call: materialise defaults, say what the route can do. Nothing is sent yet."""
+        ...
+
+
+Resolver: TypeAlias = "Mapping[str, Model] | Callable[[str], Model | Awaitable[Model]]"
+"""Finds a model by its id."""
+
+
+def failure_of(error: Exception) -> Failure | None:
+    """Return what an adapter's exception says about the request; None for a bug that must not be hidden."""
+    if isinstance(error, RequestFailed):
+        return error.failure
+    if isinstance(error, TurnchartError):
+        return None
+    if isinstance(error, TimeoutError):
+        return Failure("timeout", message=str(error) or "no answer in time")
+    if isinstance(error, ConnectionError):
+        return Failure("connection", message=str(error))
+    return Failure("unknown", message=f"{type(error).__name__}: {error}")

@@ -1,0 +1,326 @@
+"""The state requesting: choose, prepare, admit, derive, stream.
+
+Order of a request: request hooks, prepare, then without an await system messages, users, header, route facts,
+derive; then context, convert, stream. An abort before the admission commits neither system nor users.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from turnchart.machine.driver import Driver
+from turnchart.machine.entries import Frozen, freeze
+from turnchart.machine.errors import UnknownModel
+from turnchart.machine.messages import Message, to_llm
+from turnchart.machine.models import (
+    Chunk,
+    Finish,
+    ModelRequest,
+    PreparedCall,
+    RequestConfig,
+    failure_of,
+)
+from turnchart.machine.points import Context, Convert, Request, Stream
+from turnchart.machine.states import Event
+from turnchart.machine.stream import Answer
+
+if TYPE_CHECKING:
+    from turnchart.machine.agent import Agent
+
+
+async def requesting(driver: Driver) -> Event:
+    """Make one attempt: respond, or request_failed."""
+    agent, now = cast("Agent", driver), driver.turning
+    now.attempt += 1
+    now.answer = now.failure = now.draft = None
+    config = await _choose(agent)
+    driver.did("prepare")
+    prepared = await (await find_model(agent, config.model)).prepare(config, now.abort)
+    if now.cause is not None:
+        return Event.CANCEL
+    now.model = prepared.config.model
+    now.attempts[now.model] = now.attempts.get(now.model, 0) + 1
+    request = _admit(agent, prepared)
+    if driver.signals.waiting:
+        await driver.signals.deliver()
+    if now.cause is not None:
+        return Event.CANCEL
+    if "context" in driver.chains or "convert" in driver.chains:
+        await _rewrite(agent, request)
+    else:
+        driver.did("context")
+        driver.did("convert")
+    return await _stream(agent, prepared, request)
+
+
+# -- choosing --------------------------------------------------------------------------------------
+
+
+async def _choose(agent: Agent) -> RequestConfig:
+    """Return what the flow declares and the request hooks change, for this request only."""
+    now, view = agent.turning, agent.session.view
+    model = now.fallback or view.model or agent.model_id
+    thinking = view.thinking if view.thinking is not None else agent.thinking
+    verdict = await agent.ask(
+        "request",
+        lambda: Request(
+            model=model, settings=agent.settings, thinking=thinking, tools=now.tools,
+            calls=_last_calls(agent), **agent.common(),
+        ),
+    )  # fmt: skip
+    if verdict is None:
+        return RequestConfig(model, agent.settings, thinking)
+    chosen = cast(Request, verdict.payload)
+    now.tools = tuple(chosen.tools)
+    return RequestConfig(chosen.model, freeze(dict(chosen.settings)), chosen.thinking)
+
+
+def _last_calls(agent: Agent) -> tuple[Any, ...]:
+    calls = agent.common()["turn"].calls
+    return tuple(call for call in calls if call.step == agent.turning.step - 1)
+
+
+async def find_model(agent: Agent, id: str) -> Any:
+    """Return the model with this id.
+
+    Raises:
+        UnknownModel: If neither the agent's model nor its resolver has it.
+    """
+    if agent.model is not None and (id == agent.model.id or not id):
+        return agent.model
+    models = agent.models
+    found: Any = None
+    if callable(models):
+        found = models(id)
+        if isinstance(found, Awaitable):
+            found = await found
+    elif models is not None:
+        found = models.get(id)
+    if found is None:
+        raise UnknownModel(f"no model {id!r}: give Agent(models=) a mapping or function that knows it")
+    return found
+
+
+# -- admitting (no await) ----------------------------------------------------------------------------
+
+
+def _admit(agent: Agent, prepared: PreparedCall) -> ModelRequest:
+    """Write what this request shows and was made with; synchronous from first to last."""
+    now, session = agent.turning, agent.session
+    specs = agent.specs(now.tools)
+    config = prepared.config
+    header = (config.model, config.settings, config.thinking, specs)
+    series = agent.built_generation not in (-1, session.view.generation) or (
+        agent.header is not None and agent.header[3] != specs
+    )
+    if not now.admitted:
+        series = series or now.series
+    _reconcile(agent, in_history="system_prompt_update" in prepared.capabilities, series=series)
+    if not now.admitted:
+        for message in now.messages:
+            agent.log("user/message", Frozen(turn=now.number, step=now.step, message=message))
+        now.admitted = True
+        now.messages, now.batch, now.owed = (), [], False
+    _header(agent, prepared, header, series=series)
+    _route(agent, prepared)
+    agent.built_generation = session.view.generation
+    return ModelRequest(
+        config.model, _shown_system(agent), session.view.llm_messages(), specs, config.settings, config.thinking,
+        now.abort, agent.clock, session.id, now.number, now.step, now.attempt,
+    )  # fmt: skip
+
+
+def _shown_system(agent: Agent) -> str:
+    return agent.session.view.prompt
+
+
+def _reconcile(agent: Agent, *, in_history: bool, series: bool) -> None:
+    """Make the log's system messages say the rendered prompt (spec: lifecycle B.4, system reconciliation)."""
+    view, rendered = agent.session.view, agent.turning.rendered
+    if not view.system:
+        _system(agent, rendered)
+    elif not in_history or series or not rendered:
+        for seq, text in view.system[1:]:
+            if text:
+                _system(agent, "", over=seq)
+        if view.system[0][1] != rendered:
+            _system(agent, rendered, over=view.system[0][0])
+    elif view.effective_prompt != rendered:
+        _system(agent, rendered)
+
+
+def _system(agent: Agent, text: str, over: int | None = None) -> None:
+    now = agent.turning
+    content = (Frozen(type="text", text=text),) if text else ()
+    data = Frozen(turn=now.number, step=now.step, message=Frozen(role="system", content=content))
+    if over is None:
+        agent.log("system/message", data)
+    else:
+        agent.log("system/message", data, replaces=(over, over), sources=(over,))
+
+
+def _header(agent: Agent, prepared: PreparedCall, header: tuple[Any, ...], *, series: bool) -> None:
+    """Write the envelope of the request when it is new, changed, or starts a series."""
+    now = agent.turning
+    if agent.header is None:
+        reason = "initial" if agent.session.view.header is None else "resume"
+    elif agent.header != header:
+        reason = "change"
+    elif series:
+        reason = "series"
+    else:
+        return
+    model, settings, thinking, specs = header
+    data: dict[str, Any] = {
+        "turn": now.number, "step": now.step, "reason": reason, "model": model, "settings": settings,
+        "thinking": thinking, "tools": specs,
+    }  # fmt: skip
+    if prepared.defaults:
+        data["defaults"] = tuple(sorted(prepared.defaults))
+    if series and reason != "series":
+        data["starts_series"] = True
+    agent.log("request/header", Frozen(data))
+    agent.header = header
+
+
+def _route(agent: Agent, prepared: PreparedCall) -> None:
+    """Write what the route can do, once per distinct route."""
+    now, known = agent.turning, agent.session.view.route
+    capabilities = tuple(sorted(prepared.capabilities))
+    route = (prepared.config.model, prepared.context_window, capabilities)
+    if known is not None and route == (known["model"], known.get("context_window"), tuple(known["capabilities"])):
+        return
+    data: dict[str, Any] = {
+        "turn": now.number, "step": now.step, "model": route[0], "capabilities": capabilities,
+    }  # fmt: skip
+    if prepared.context_window is not None:
+        data["context_window"] = prepared.context_window
+    agent.log("request/context", Frozen(data))
+
+
+# -- rewriting what this request shows ---------------------------------------------------------------
+
+
+async def _rewrite(agent: Agent, request: ModelRequest) -> None:
+    """Run context and convert, and log what they changed before the model sees it."""
+    derived = request.messages
+    own = agent.session.view.messages()
+    verdict = await agent.ask("context", lambda: Context(messages=own, **agent.common()))
+    shown: Sequence[Message] = derived
+    if verdict is not None:
+        changed = cast(Context, verdict.payload).messages
+        if changed is not own:
+            shown = [each for each in map(to_llm, changed) if each is not None]
+    verdict = await agent.ask("convert", lambda: Convert(llm_messages=shown, **agent.common()))
+    if verdict is not None:
+        shown = cast(Convert, verdict.payload).llm_messages
+    if shown is derived or shown == derived:
+        agent.sent = derived
+        return
+    shown = tuple(shown)
+    keep = _common_prefix(agent.sent, shown)
+    now = agent.turning
+    agent.log(
+        "request/rewritten", Frozen(turn=now.number, step=now.step, keep=keep, messages=shown[keep:])
+    )
+    agent.sent = request.messages = shown
+
+
+def _common_prefix(before: Sequence[Message], after: Sequence[Message]) -> int:
+    same = 0
+    for old, new in zip(before, after, strict=False):
+        if old is not new and old != new:
+            break
+        same += 1
+    return same
+
+
+# -- streaming ---------------------------------------------------------------------------------------
+
+
+async def _stream(agent: Agent, prepared: PreparedCall, request: ModelRequest) -> Event:
+    now = agent.turning
+    chunks: AsyncIterator[Chunk]
+    wrapped = "stream" in agent.chains
+    if wrapped:
+        verdict = await agent.ask(
+            "stream",
+            lambda: Stream(request=request, **agent.common()),
+            inner=lambda payload: _normalised(prepared.stream(payload.request)),
+        )
+        chunks = cast("AsyncIterator[Chunk]", verdict.value if verdict is not None else None)
+    else:
+        agent.did("stream")
+        chunks = prepared.stream(request)
+    answer = now.answer = Answer()
+    now.dispatched = True
+    agent.revision += 1
+    now.attempt_id = f"a{now.number}.{now.step}.{now.attempt}"
+    _frame(agent, "start")
+    try:
+        await _consume(agent, chunks, answer)
+    except Exception as error:
+        failure = None if wrapped or now.cause is not None else failure_of(error)
+        if failure is None:
+            raise
+        answer.add(Finish("error", failure), agent.clock.now())
+    if now.cause is not None:
+        return Event.CANCEL
+    return _settled(agent, answer)
+
+
+async def _consume(agent: Agent, chunks: AsyncIterator[Chunk], answer: Answer) -> None:
+    now, clock_now, signals = agent.turning, agent.clock.now, agent.signals
+    quiet = not signals and not agent.tracing
+    add = answer.add
+    async for chunk in chunks:
+        time = clock_now()
+        add(chunk, time)
+        if not quiet or signals:
+            _frame(agent, "chunk", index=answer.count - 1, time=time, chunk=chunk)
+            if signals.waiting:
+                await signals.deliver()
+        if now.cause is not None or answer.finish is not None:
+            break
+    close = getattr(chunks, "aclose", None)
+    if close is not None:
+        await close()
+
+
+def _frame(agent: Agent, frame: str, **data: Any) -> None:
+    agent.did(f"agent/assistant-stream {frame}")
+    if agent.signals:
+        now = agent.turning
+        agent.tell(
+            "agent/assistant-stream",
+            frame=frame, attempt_id=now.attempt_id, revision=agent.revision, turn=now.number, step=now.step,
+            **data,
+        )  # fmt: skip
+
+
+async def _normalised(chunks: AsyncIterator[Chunk]) -> AsyncIterator[Chunk]:
+    """Turn what an adapter raises into a failed finish, so that hooks around it see one form."""
+    try:
+        async for chunk in chunks:
+            yield chunk
+    except Exception as error:
+        failure = failure_of(error)
+        if failure is None:
+            raise
+        yield Finish("error", failure)
+
+
+def _settled(agent: Agent, answer: Answer) -> Event:
+    now = agent.turning
+    failure = answer.failure
+    if failure is not None:
+        now.failure = failure
+        return Event.REQUEST_FAILED
+    now.draft = answer.message(now.model, agent.clock.now(), f"c{now.number}.{now.step}")
+    now.calls = now.draft.tool_calls
+    if now.draft.stop_reason == "max_tokens":
+        now.reason = "max_tokens"
+    elif now.reason != "max_tokens":
+        now.reason = "" if now.calls else "completed"
+    return Event.RESPOND

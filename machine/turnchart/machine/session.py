@@ -1,0 +1,428 @@
+"""A session: one append-only log, and the folds that are kept up to date entry by entry."""
+
+import gc
+import logging
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from os import PathLike
+from typing import Any, Literal, cast
+
+from turnchart.machine.brackets import Brackets
+from turnchart.machine.clock import SYSTEM_CLOCK
+from turnchart.machine.context import Context
+from turnchart.machine.entries import ENTRIES, Entry, Frozen, freeze
+from turnchart.machine.errors import AppendRefused, SessionCorrupt, SessionLocked, SessionReadOnly
+from turnchart.machine.inbox import Inbox
+from turnchart.machine.messages import Content, CustomMessage, Message
+from turnchart.machine.stores import MemoryStore, Store
+
+_log = logging.getLogger("turnchart.session")
+
+_UNKNOWN = "this type of entry is unknown"
+_MALFORMED = (KeyError, TypeError, ValueError, AttributeError, IndexError)
+"""What a fold raises when an entry lacks a field, or a field is of another type."""
+
+Validator = Callable[[Entry], str | None]
+"""Is asked before an append: returns why the entry must not be, or None; raising refuses it too."""
+Watcher = Callable[[Entry], object]
+"""Hears every entry after it was stored. What it raises is logged; it must not append to this session."""
+
+
+class Session:
+    """The only source of truth of one conversation.
+
+    Attributes:
+        entries: The log, oldest first; ``entries[i].seq == i``.
+        leaf: The seq that the next entry follows; None before the first.
+        view: What the model sees of the branch that ends at the leaf.
+        inbox: What waits, folded from the whole log.
+        brackets: Turn and step numbers and what is open, folded from the whole log.
+        origin: How this object came to be: new, resumed or forked.
+    """
+
+    __slots__ = (
+        "_busy", "_now", "_refused", "_validators", "_watchers", "after_append", "brackets", "entries", "inbox",
+        "leaf", "origin", "store", "view",
+    )  # fmt: skip
+
+    def __init__(self, store: Store | None = None, *, now: Callable[[], float] = SYSTEM_CLOCK.now) -> None:
+        self.store = MemoryStore() if store is None else store
+        self.entries: list[Entry] = []
+        self.leaf: int | None = None
+        self.view = Context()
+        self.inbox = Inbox()
+        self.brackets = Brackets()
+        self._validators: tuple[Validator, ...] = ()
+        self._watchers: tuple[Watcher, ...] = ()
+        self._busy = False
+        self._refused: Exception | None = None
+        self._now = now
+        self.after_append: Callable[[], object] | None = None
+        """Called when an append and its watchers are over, so it may append again; one agent's."""
+        with _no_collecting():
+            for entry in self.store.load():
+                self._replay(entry)
+        self.origin: Literal["new", "resumed", "forked"] = "resumed" if self.entries else "new"
+
+    @property
+    def id(self) -> str:
+        """The id of the session in its store."""
+        return self.store.id
+
+    @property
+    def read_only(self) -> bool:
+        """A store refused an append; nothing more is written."""
+        return self._refused is not None
+
+    # -- opening -------------------------------------------------------------------------------
+
+    @classmethod
+    def memory(cls, id: str | None = None) -> "Session":
+        """Return a session that lives as long as this object."""
+        return cls(MemoryStore(id))
+
+    @classmethod
+    def jsonl(cls, path: str | PathLike[str]) -> "Session":
+        """Open the session of one JSON-lines file, or create it.
+
+        Raises:
+            SessionCorrupt: If the file is no log of ours.
+        """
+        from turnchart.machine.jsonl import JsonlStore
+
+        return cls(JsonlStore(path))
+
+    @classmethod
+    def sqlite(cls, path: str | PathLike[str], id: str | None = None) -> "Session":
+        """Open a session of a SQLite file, or create it.
+
+        Args:
+            path: The file; it may hold many sessions.
+            id: Which one. None: the only session of the file, or a new one in an empty file.
+
+        Raises:
+            SessionError: If the file has several sessions and ``id`` is None; the message lists them.
+            SessionCorrupt: If the file is no store of ours.
+        """
+        from turnchart.machine.sqlite import SqliteStore
+
+        return cls(SqliteStore(path, id))
+
+    # -- writing -------------------------------------------------------------------------------
+
+    def append(
+        self,
+        type: str,
+        data: Frozen,
+        *,
+        replaces: tuple[int, int] | None = None,
+        sources: tuple[int, ...] | None = None,
+        attempt: int | None = None,
+        ignorable: bool = False,
+        time: float | None = None,
+    ) -> Entry:
+        """Append one entry: ask the validators, store it, fold it, tell the watchers.
+
+        Raises:
+            AppendRefused: If a validator or a rule of the log refuses; nothing has changed.
+            SessionLocked: If nobody attached the session and somebody else writes it; nothing has changed.
+            SessionReadOnly: If the store refuses now, or refused before.
+            RuntimeError: If a watcher or a validator appends while it is told of an append.
+        """
+        if self._refused is not None:
+            raise SessionReadOnly(
+                f"session {self.id} is read-only since its store failed ({self._refused}); reopen it"
+            )
+        if self._busy:
+            raise RuntimeError("a watcher or validator must not append to the session that it watches")
+        entry = Entry(
+            len(self.entries), self.leaf, type, self._now() if time is None else time, data,
+            replaces, sources, attempt, ignorable,
+        )  # fmt: skip
+        refusal = self._refusal(entry)
+        if refusal is not None:
+            raise AppendRefused(type, refusal)
+        if self._validators:
+            self._validate(entry)
+        self._store(entry)
+        self._fold(entry)
+        if self._watchers:
+            self._tell(entry)
+        if self.after_append is not None:
+            self.after_append()
+        return entry
+
+    def _refusal(self, entry: Entry) -> str | None:
+        """Return why an entry must not follow on this log, or None: what is stored can be loaded again."""
+        type, data = entry.type, entry.data
+        if type not in ENTRIES:
+            return None if entry.ignorable else f"{_UNKNOWN}; use `custom` for what is your own"
+        try:
+            refusal = self.brackets.refusal(type, data, entry.replaces)
+            if refusal is None:
+                self.view.check(entry)
+                if type == "agent/inbox/spliced":
+                    self.inbox.check(data)
+                elif type == "leaf":
+                    _target(data, entry.seq)
+        except _MALFORMED as error:
+            refusal = _said(error)
+        return refusal
+
+    def _validate(self, entry: Entry) -> None:
+        self._busy = True
+        try:
+            for validator in self._validators:
+                try:
+                    reason = validator(entry)
+                except Exception as error:
+                    raise AppendRefused(entry.type, f"{error.__class__.__name__}: {error}") from error
+                if reason is not None:
+                    raise AppendRefused(entry.type, reason)
+        finally:
+            self._busy = False
+
+    def _store(self, entry: Entry) -> None:
+        try:
+            self.store.append(entry)
+        except SessionLocked:
+            raise
+        except Exception as error:
+            self._refused = error
+            raise SessionReadOnly(f"session {self.id} could not be written: {error}") from error
+
+    def _fold(self, entry: Entry) -> None:
+        self.entries.append(entry)
+        self.leaf = entry.seq
+        type, data = entry.type, entry.data
+        self.brackets.apply(type, data, entry.seq)
+        self.view.add(entry)
+        fold = _FOLD.get(type)
+        if fold is not None:
+            fold(self, data)
+
+    def _spliced(self, data: Mapping[str, Any]) -> None:
+        self.inbox.apply(data)
+
+    def _admitted(self, data: Mapping[str, Any]) -> None:
+        if self.inbox.claimed:
+            self.inbox.admitted(data["message"].get("id", ""))
+
+    def _settled(self, _data: Mapping[str, Any]) -> None:
+        if self.inbox.claimed:
+            self.inbox.claimed = []
+
+    def _moved(self, data: Mapping[str, Any]) -> None:
+        self.leaf = _target(data, len(self.entries) - 1)
+        self._rebuild()
+
+    def _replay(self, entry: Entry) -> None:
+        """Take an entry of the store into the folds.
+
+        Raises:
+            SessionCorrupt: If it cannot follow on the entries before it.
+        """
+        refusal = None
+        if entry.seq != len(self.entries):
+            refusal = f"it stands where entry {len(self.entries)} belongs"
+        elif entry.parent != self.leaf:
+            refusal = f"it follows {entry.parent}, not {self.leaf}"
+        elif entry.type not in ENTRIES and not entry.ignorable:
+            refusal = f"{_UNKNOWN}; a newer Turnchart may know it"
+        try:
+            if refusal is None and entry.foreign_id is None:
+                refusal = self.brackets.refusal(entry.type, entry.data, entry.replaces)
+            if refusal is None:
+                self._fold(entry)
+        except _MALFORMED as error:
+            refusal = _said(error)
+        if refusal is not None:
+            raise SessionCorrupt(
+                f"session {self.id} ({self.store.where}): entry {entry.seq} `{entry.type}`: {refusal}"
+            )
+
+    def _tell(self, entry: Entry) -> None:
+        self._busy = True
+        try:
+            for watcher in self._watchers:
+                try:
+                    watcher(entry)
+                except Exception:
+                    _log.exception("a watcher of session %s failed on entry %d", self.id, entry.seq)
+        finally:
+            self._busy = False
+
+    def _rebuild(self) -> None:
+        self.view = Context()
+        for entry in self.path():
+            self.view.add(entry)
+
+    # -- reading -------------------------------------------------------------------------------
+
+    def path(self, leaf: int | None = None) -> list[Entry]:
+        """Return the entries of a branch, root first: the one that ends at ``leaf``, or at the current leaf."""
+        found: list[Entry] = []
+        at = self.leaf if leaf is None else leaf
+        while at is not None:
+            found.append(self.entries[at])
+            at = self.entries[at].parent
+        return found[::-1]
+
+    def context(self) -> Sequence[Message]:
+        """Return the messages of the current branch; a snapshot."""
+        return self.view.messages()
+
+    # -- writers for people and programs ---------------------------------------------------------
+
+    def append_custom(self, kind: str, data: Any) -> Entry:
+        """Append an entry of a kind of one's own; the model does not see it.
+
+        Raises:
+            TypeError: If the data is no JSON.
+            ValueError: If it holds a number that JSON cannot hold.
+        """
+        return self.append("custom", Frozen(kind=kind, data=freeze(data)))
+
+    def append_custom_message(self, kind: str, content: Content) -> Entry:
+        """Append a message of a kind of one's own; ``register_message`` says what the model sees of it."""
+        return self.append("custom_message", Frozen(message=CustomMessage(kind, content, time=self._now())))
+
+    def append_label(self, seq: int, text: str | None) -> Entry:
+        """Give an entry a name; None or blank text takes it away.
+
+        Raises:
+            IndexError: If there is no such entry.
+        """
+        if not 0 <= seq < len(self.entries):
+            raise IndexError(f"there is no entry {seq} to label; the log has {len(self.entries)}")
+        named = (text or "").strip()
+        return self.append("label", Frozen(target=seq, text=named) if named else Frozen(target=seq))
+
+    def set_name(self, text: str) -> Entry:
+        """Give the session a name, on one line."""
+        return self.append("session_info", Frozen(name=" ".join(text.split())))
+
+    def navigate(self, seq: int | None) -> Entry:
+        """Move to another place of the tree: the next entry follows ``seq``, or starts a new root.
+
+        Raises:
+            AppendRefused: If a turn is open.
+            IndexError: If there is no such entry.
+        """
+        if seq is not None and not 0 <= seq < len(self.entries):
+            raise IndexError(f"there is no entry {seq}; the log has {len(self.entries)}")
+        return self.append("leaf", Frozen(target=seq))
+
+    # -- watching ------------------------------------------------------------------------------
+
+    def validate(self, fn: Validator) -> Callable[[], None]:
+        """Ask ``fn`` before each append; return a function that stops that."""
+        self._validators = (*self._validators, fn)
+
+        def stop() -> None:
+            self._validators = tuple(each for each in self._validators if each is not fn)
+
+        return stop
+
+    def watch(self, fn: Watcher) -> Callable[[], None]:
+        """Tell ``fn`` of each entry after it was stored; return a function that stops that."""
+        self._watchers = (*self._watchers, fn)
+
+        def stop() -> None:
+            self._watchers = tuple(each for each in self._watchers if each is not fn)
+
+        return stop
+
+    # -- the store ------------------------------------------------------------------------------
+
+    def attach(self, now: Callable[[], float] | None = None) -> None:
+        """Become the writer of this session: take the lock and close what a crash left open.
+
+        Args:
+            now: Where the times of entries come from, from now on.
+
+        Raises:
+            SessionLocked: If somebody else writes it.
+        """
+        self.store.lock()
+        if now is not None:
+            self._now = now
+        closers = tuple(self.brackets.closers(self.entries))
+        if not closers:
+            return
+        time = self.entries[-1].time
+        # The claimed batch first: were this cut off too, the end of the turn would make it unknown.
+        for data in self.inbox.put_back(self.inbox.claimed):
+            self.append("agent/inbox/spliced", data, time=time)
+        for type, data, more in closers:
+            self.append(type, data, **more)
+
+    async def flush(self) -> None:
+        """Wait until everything appended so far is as safe as the store makes it.
+
+        Raises:
+            SessionReadOnly: If the medium fails; what was appended may not be safe.
+        """
+        try:
+            await self.store.flush()
+        except OSError as error:
+            self._refused = error
+            raise SessionReadOnly(f"session {self.id} could not be written: {error}") from error
+
+    def close(self) -> None:
+        """Give the session back; a second call does nothing."""
+        self.store.close()
+
+    def copy(self, entries: Iterable[Entry]) -> None:
+        """Append entries of another session as they are; only for a session without entries.
+
+        Raises:
+            SessionCorrupt: If they do not follow on each other; the store holds those before.
+            SessionReadOnly: If the store refuses.
+        """
+        for entry in entries:
+            self._replay(entry)
+            self._store(entry)
+
+
+_FOLD: Mapping[str, Callable[[Session, Mapping[str, Any]], None]] = {
+    "agent/inbox/spliced": Session._spliced,  # pyright: ignore[reportPrivateUsage]  # the session's own table
+    "user/message": Session._admitted,  # pyright: ignore[reportPrivateUsage]  # as above
+    "assistant/message": Session._settled,  # pyright: ignore[reportPrivateUsage]  # as above
+    "assistant/attempt": Session._settled,  # pyright: ignore[reportPrivateUsage]  # as above
+    "turn/end": Session._settled,  # pyright: ignore[reportPrivateUsage]  # as above
+    "leaf": Session._moved,  # pyright: ignore[reportPrivateUsage]  # as above
+}
+
+
+def _target(data: Mapping[str, Any], seq: int) -> int | None:
+    """Return where a ``leaf`` entry with this seq moves to."""
+    target = data["target"]
+    if target is not None and not 0 <= target < seq:
+        raise ValueError(f"there is no entry {target} before it")
+    return cast("int | None", target)
+
+
+def _said(error: Exception) -> str:
+    return f"it lacks {error}" if isinstance(error, KeyError) else str(error)
+
+
+@contextmanager
+def _no_collecting() -> Generator[None]:
+    """Keep the collector from looking again and again at a log that only grows while it is loaded."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
+
+def info(session: Session) -> Mapping[str, Any]:
+    """Return the merged ``session_info`` entries of a session."""
+    merged: dict[str, Any] = {}
+    for entry in session.entries:
+        if entry.type == "session_info":
+            merged |= entry.data
+    return merged

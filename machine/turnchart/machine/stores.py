@@ -1,0 +1,95 @@
+"""Where a log is kept: the protocol of a store, and the one in memory."""
+
+from collections.abc import Iterable
+from itertools import count
+from typing import Literal, Protocol
+
+from turnchart.machine.entries import Entry
+
+Durability = Literal["flush", "fsync"]
+"""``flush``: a killed process loses nothing appended. ``fsync``: a power cut loses nothing flushed."""
+
+_ids = count(1)
+
+
+class Store(Protocol):
+    """Keeps the entries of one session, in order.
+
+    Appends are synchronous: when ``append`` returns, a killed process can no longer lose the entry.
+    """
+
+    @property
+    def id(self) -> str:
+        """The id of the session."""
+        ...
+
+    @property
+    def where(self) -> str:
+        """Where the log is kept, for people: a path, or ``memory``."""
+        ...
+
+    @property
+    def dropped(self) -> str:
+        """What loading left out (a torn last line), in words; empty where nothing."""
+        ...
+
+    def load(self) -> Iterable[Entry]:
+        """Yield the entries, oldest first. Writes nothing and takes no lock.
+
+        Raises:
+            SessionCorrupt: If the stored log is not what this program writes.
+        """
+        ...
+
+    def lock(self) -> None:
+        """Become the one writer of this session; a second call by the writer does nothing.
+
+        Raises:
+            SessionLocked: If another process or object is the writer, or was so since the log was loaded.
+        """
+        ...
+
+    def append(self, entry: Entry) -> None:
+        """Store the next entry; takes the lock first if nobody did.
+
+        Raises:
+            SessionLocked: If the lock cannot be had.
+            ValueError: If the entry is not the next one of the log.
+            Exception: Whatever the medium raises. The entry is then not stored, not even in part.
+        """
+        ...
+
+    async def flush(self) -> None:
+        """Wait until what was appended is as safe as this store can make it."""
+        ...
+
+    def close(self) -> None:
+        """Give up the lock and the medium; a second call does nothing, and a later append locks again."""
+        ...
+
+
+class MemoryStore:
+    """Keeps nothing beyond the session object itself."""
+
+    __slots__ = ("id",)
+    where = "memory"
+    dropped = ""
+
+    def __init__(self, id: str | None = None) -> None:
+        self.id = id or f"memory-{next(_ids)}"
+
+    def load(self) -> Iterable[Entry]:
+        """Yield nothing: what was in memory is gone."""
+        return ()
+
+    def lock(self) -> None:
+        """Do nothing: nobody else can reach this memory."""
+
+    def append(self, entry: Entry) -> None:
+        """Do nothing: the session object keeps the entries."""
+
+    async def flush(self) -> None:
+        """Do nothing: there is nothing safer than memory here."""
+
+    def close(self) -> None:
+        """Do nothing."""

@@ -1,0 +1,200 @@
+"""One streamed answer: put together into a message, and recorded chunk by chunk with its times. Pure."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from turnchart.machine.entries import Frozen, freeze
+from turnchart.machine.messages import AssistantMessage, Block, StopReason, Text, Thinking, ToolCall
+from turnchart.machine.models import (
+    CHUNKS,
+    BlockEnd,
+    BlockKind,
+    BlockStart,
+    Chunk,
+    Finish,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+    UsageReport,
+)
+from turnchart.machine.messages import Failure
+
+_DELTAS: Mapping[type, BlockKind] = {TextDelta: "text", ThinkingDelta: "thinking", ToolCallDelta: "tool_call"}
+
+
+class _Open:
+    """A block that is being put together."""
+
+    __slots__ = ("closed", "id", "kind", "name", "parts", "signature")
+
+    def __init__(self, kind: BlockKind, id: str = "", name: str = "") -> None:
+        self.kind = kind
+        self.id = id
+        self.name = name
+        self.parts: list[str] = []
+        self.closed = False
+        self.signature: str | None = None
+
+
+class Answer:
+    """Takes chunks in order, gives one message and one compact record.
+
+    Rules: the first block_end closes a block and later deltas of it are ignored; chunks after ``finish`` are
+    ignored; a missing call id becomes a positional one; a missing finish means stop; max_tokens drops tool
+    calls; an interrupted answer keeps only text and thoughts that are not blank.
+
+    Attributes:
+        finish: The finish chunk; None before it.
+        usage: The last usage that was reported.
+        count: How many chunks came.
+    """
+
+    __slots__ = ("_blocks", "_chunks", "_last", "_times", "count", "finish", "usage")
+
+    def __init__(self) -> None:
+        self._blocks: dict[int, _Open] = {}
+        self._last: _Open | None = None
+        self._chunks: list[Chunk] = []
+        self._times: list[int] = []
+        self.finish: Finish | None = None
+        self.usage: Mapping[str, int] | None = None
+        self.count = 0
+
+    def add(self, chunk: Chunk, time: float) -> None:
+        """Take the next chunk, which came at ``time`` (Unix seconds, kept to the microsecond).
+
+        Raises:
+            TypeError: If it is no chunk.
+        """
+        kind = chunk.__class__
+        if kind is TextDelta or kind is ThinkingDelta or kind is ToolCallDelta:
+            block = self._blocks.get(chunk.index)  # type: ignore[union-attr]  # deltas have an index
+            if block is None:
+                block = self._blocks[chunk.index] = _Open(_DELTAS[kind])  # type: ignore[union-attr]  # as above
+            if not block.closed:
+                block.parts.append(chunk.text)  # type: ignore[union-attr]  # as above
+        else:
+            self._mark(chunk)
+        self._chunks.append(chunk)
+        self._times.append(int(time * 1_000_000))
+        self.count += 1
+
+    def _mark(self, chunk: Chunk) -> None:
+        match chunk:
+            case BlockStart(kind, index, id, name):
+                self._blocks.setdefault(index, _Open(kind, id, name))
+            case BlockEnd(index, signature):
+                block = self._blocks.get(index)
+                if block is not None and not block.closed:
+                    block.closed, block.signature = True, signature
+            case UsageReport(usage):
+                self.usage = usage
+            case Finish():
+                self.finish = chunk
+            case _:
+                raise TypeError(f"a model streamed a {type(chunk).__name__}, which is no chunk")
+
+    @property
+    def has_text(self) -> bool:
+        """It showed something: text or a thought that is not blank."""
+        return any(
+            part and not part.isspace()
+            for block in self._blocks.values()
+            if block.kind != "tool_call"
+            for part in block.parts
+        )
+
+    @property
+    def failure(self) -> Failure | None:
+        """Why the request failed in-band; None where it did not."""
+        finish = self.finish
+        if finish is None or finish.reason not in ("error", "aborted"):
+            return None
+        return finish.failure or Failure("aborted" if finish.reason == "aborted" else "unknown")
+
+    def message(
+        self, model: str, time: float, call_id: str, *, interrupted: bool = False
+    ) -> AssistantMessage:
+        """Return the answer as a message.
+
+        Args:
+            model: The id of the model that answered.
+            time: Unix seconds.
+            call_id: What positional call ids start with.
+            interrupted: Keep only what was shown.
+        """
+        reason: StopReason = self.finish.reason if self.finish else "stop"
+        if interrupted:
+            reason = "aborted"
+        keeps_calls = not interrupted and reason != "max_tokens"
+        content: list[Block] = []
+        for index, block in sorted(self._blocks.items()):
+            text = "".join(block.parts)
+            if block.kind == "tool_call":
+                if keeps_calls:
+                    content.append(ToolCall(block.name, _arguments(text), block.id or f"{call_id}.{index}"))
+            elif text and not (interrupted and text.isspace()):
+                content.append(Text(text) if block.kind == "text" else Thinking(text, block.signature))
+        if reason == "stop" and any(block.type == "tool_call" for block in content):
+            reason = "tool_calls"
+        replay = self.finish.replay if self.finish else None
+        return AssistantMessage(
+            tuple(content), model=model, stop_reason=reason, usage=self.usage, time=time, replay=replay
+        )
+
+    def record(self) -> tuple[Frozen, ...]:
+        """Return the compact record: consecutive deltas of one block folded, with their times."""
+        return tuple(_fold(self._chunks, self._times))
+
+
+def _arguments(text: str) -> Frozen | str:
+    if not text.strip():
+        return Frozen()
+    try:
+        parsed = json.loads(text)
+    except ValueError:
+        return text
+    return freeze(parsed) if isinstance(parsed, dict) else text
+
+
+def _fold(chunks: Sequence[Chunk], times: Sequence[int]) -> Iterator[Frozen]:
+    start = 0
+    total = len(chunks)
+    while start < total:
+        first = chunks[start]
+        if first.__class__ not in _DELTAS:
+            yield Frozen(type=first.type, time=times[start], **_fields(first))
+            start += 1
+            continue
+        end = start + 1
+        while end < total and chunks[end].__class__ is first.__class__ and chunks[end].index == first.index:  # type: ignore[union-attr]  # deltas have an index
+            end += 1
+        gaps = tuple([times[i] - times[i - 1] for i in range(start + 1, end)])
+        parts = tuple([chunks[i].text for i in range(start, end)])  # type: ignore[union-attr]  # as above
+        yield Frozen(type=first.type, index=first.index, time=times[start], gaps=gaps, parts=parts)  # type: ignore[union-attr]  # as above
+        start = end
+
+
+def _fields(chunk: Chunk) -> dict[str, Any]:
+    given = {name: value for name, value in chunk._asdict().items() if value not in (None, "")}
+    failure = given.get("failure")
+    if failure is not None:
+        given["failure"] = failure.json()
+    return {name: freeze(value) for name, value in given.items()}
+
+
+def expand(record: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Chunk, float]]:
+    """Return every chunk of a compact record with its time in Unix seconds, as it came."""
+    for item in record:
+        made: Callable[..., Chunk] = CHUNKS[item["type"]]
+        if "parts" in item:
+            at = item["time"]
+            for text, gap in zip(item["parts"], (0, *item["gaps"]), strict=True):
+                at += gap
+                yield made(text, item["index"]), at / 1_000_000
+            continue
+        fields = {name: value for name, value in item.items() if name not in ("type", "time")}
+        if "failure" in fields:
+            fields["failure"] = Failure(**fields["failure"])
+        yield made(**fields), item["time"] / 1_000_000

@@ -1,0 +1,361 @@
+"""The state tooling: the calls of one answer, as barriers and a rolling pool.
+
+Ordered pre, concurrent execute, ordered post, results in model order. Whatever happens, every call that the
+model asked for gets exactly one result: closing after an abort or a failure never awaits.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import anyio
+
+from turnchart.machine.approvals import Approve, ApproveForSession, Question, Refuse
+from turnchart.machine.driver import Driver, first_error
+from turnchart.machine.entries import Entry, Frozen
+from turnchart.machine.errors import AppendRefused, HookFailed, SessionError
+from turnchart.machine.messages import Text, ToolCall, ToolResultMessage, UserMessage
+from turnchart.machine.permissions import stricter
+from turnchart.machine.points import Ask, Block, Deny, PostTool, PreTool, RunTool, ToolOutcome
+from turnchart.machine.states import Event
+from turnchart.machine.tools import Tool, ToolArgumentError, ToolContext, run_tool
+
+if TYPE_CHECKING:
+    from turnchart.machine.agent import Agent
+
+CUT_WHILE_RUNNING = "Aborted while it ran; it may have taken effect in part."
+CUT_BEFORE_START = "Aborted before it started; it had no effect."
+CUT_BEFORE_POST = "It finished, but the turn was aborted before its result had passed the post_tool hooks."
+
+
+async def tooling(driver: Driver) -> Event:
+    """Run the calls of the last answer."""
+    agent, now = cast("Agent", driver), driver.turning
+    batch = Batch(agent, now.calls)
+    await batch.all()
+    now.results = tuple(batch.results)
+    now.owed = not batch.concluded
+    if now.owed:
+        now.calls = ()
+    elif now.reason != "max_tokens":
+        now.calls, now.reason = (), "completed"
+    return Event.TOOLS_DONE
+
+
+class Ready(NamedTuple):
+    """A call that may run."""
+
+    call: ToolCall
+    tool: Tool
+    args: dict[str, Any]
+
+
+class Done(NamedTuple):
+    """How a call ended; ``post`` says whether the post_tool chain sees it."""
+
+    outcome: ToolOutcome
+    args: Mapping[str, Any]
+    post: bool = True
+
+
+class Batch:
+    """The calls of one answer.
+
+    Attributes:
+        results: The results so far, in model order.
+        concluded: Every result asked to end the turn.
+    """
+
+    __slots__ = ("_agent", "_done", "_entries", "_started", "_todo", "_woken", "concluded", "results")
+
+    def __init__(self, agent: Agent, calls: tuple[ToolCall, ...]) -> None:
+        self._agent = agent
+        self._todo = deque(calls)
+        self._started: deque[ToolCall] = deque()
+        self._done: dict[str, Done] = {}
+        self._entries: dict[str, Entry] = {}
+        self._woken: anyio.Event | None = None
+        self.results: list[ToolResultMessage] = []
+        self.concluded = bool(calls)
+
+    async def all(self) -> None:
+        """Run every call. After an abort or a failure each one that has none gets a result that says so."""
+        try:
+            while self._todo:
+                if self._parallel(self._todo[0]) and (len(self._todo) > 1 or self._agent.signals):
+                    await self._pool()
+                else:
+                    ready = await self._start()
+                    if ready is not None:
+                        await self._body(ready)
+                    await self._commit()
+        except BaseException as error:
+            self._close()
+            if isinstance(error, BaseExceptionGroup):
+                raise first_error(error) from None
+            raise
+        if self._agent.turning.cause is not None:
+            self._close()
+
+    def _parallel(self, call: ToolCall) -> bool:
+        tool = self._agent.tool(call.name)
+        return tool is not None and tool.classify(call.arguments) == "parallel"
+
+    async def _pool(self) -> None:
+        """Run parallel calls together; each is classified again right before it starts."""
+        most = self._agent.limits.parallel_tools
+        async with anyio.create_task_group() as group:
+            while self._agent.turning.cause is None:
+                while self._todo and len(self._started) < most and self._parallel(self._todo[0]):
+                    ready = await self._start()
+                    if ready is not None:
+                        group.start_soon(self._body, ready)
+                if not self._started:
+                    return
+                if self._started[0].id not in self._done:
+                    self._woken = anyio.Event()
+                    await self._woken.wait()
+                await self._commit()
+
+    # -- one call ------------------------------------------------------------------------------
+
+    async def _start(self) -> Ready | None:
+        """Log the call and ask whether it may run; None where it has its outcome already."""
+        agent, now = self._agent, self._agent.turning
+        call = self._todo.popleft()
+        self._started.append(call)
+        self._log_call(call)
+        if agent.signals.waiting:
+            await agent.signals.deliver()
+        tool = agent.tool(call.name)
+        if tool is None:
+            known = ", ".join(now.tools) or "none"
+            return self._refuse(call, f"There is no tool {call.name!r}. The tools are: {known}.", "UNKNOWN_TOOL")
+        now.tool_calls += 1
+        most = agent.limits.max_tool_calls
+        if most is not None and now.tool_calls > most:
+            said = f"Not run: the turn may call {most} tools, and this is call {now.tool_calls}."
+            return self._end(call, Done(_error(said, "MAX_TOOL_CALLS"), {}, post=False))
+        try:
+            args = tool.parse(call.arguments)
+        except ToolArgumentError as error:
+            return self._refuse(call, str(error), "INVALID_ARGUMENTS")
+        return await self._permit(call, tool, args)
+
+    def _log_call(self, call: ToolCall) -> None:
+        agent, now = self._agent, self._agent.turning
+        self._entries[call.id] = agent.log(
+            "tool/call",
+            Frozen(
+                turn=now.number, step=now.step, call_id=call.id, tool=call.name, arguments=call.arguments,
+                execution="parallel" if self._parallel(call) else "exclusive",
+            ),
+        )  # fmt: skip
+
+    def _refuse(self, call: ToolCall, text: str, code: str) -> None:
+        arguments = call.arguments if isinstance(call.arguments, Mapping) else {}
+        self._end(call, Done(_error(text, code), arguments))
+
+    async def _permit(self, call: ToolCall, tool: Tool, args: dict[str, Any]) -> Ready | None:
+        """Ask hooks, then permissions on what the hooks made of the arguments, then a person."""
+        agent = self._agent
+
+        def check(payload: PreTool) -> PreTool:
+            parsed = tool.parse(payload.args)
+            return replace(payload, args=parsed, subject=tool.subject_of(parsed))
+
+        verdict = await agent.ask("pre_tool", lambda: self._pre(call, tool, args), check=check)
+        decision = agent.decided(verdict)
+        if verdict is not None:
+            args = dict(cast(PreTool, verdict.payload).args)
+            if isinstance(decision, Deny):
+                failed = any(each.error for each in verdict.trace)
+                by = f" (hook {verdict.by})" if verdict.by and not failed else ""
+                return self._end(call, Done(_denied(f"{decision.reason}{by}"), args, post=not failed))
+        ruling = agent.permissions.judge(tool, args, agent.root)
+        word = stricter(ruling.verdict, decision)
+        if word == "deny":
+            return self._end(call, Done(_denied(ruling.reason), args))
+        if word == "ask":
+            asked = decision.reason if isinstance(decision, Ask) else ruling.reason
+            refused = await self._approve(call, tool, args, asked)
+            if refused is not None:
+                return self._end(call, Done(_denied(refused), args))
+        agent.did("tool")
+        return Ready(call, tool, args)
+
+    def _pre(self, call: ToolCall, tool: Tool, args: dict[str, Any]) -> PreTool:
+        return PreTool(
+            tool=tool.name, args=args, call_id=call.id, subject=tool.subject_of(args), subject_name=tool.subject,
+            **self._agent.common(),
+        )  # fmt: skip
+
+    async def _approve(self, call: ToolCall, tool: Tool, args: dict[str, Any], reason: str) -> str | None:
+        """Ask a person, outside every timeout and limit; return why not, or None."""
+        agent, now = self._agent, self._agent.turning
+        if agent.approved_for_session(tool, args):
+            return None
+        common = {"turn": now.number, "step": now.step, "call_id": call.id}
+        agent.log("approval/asked", Frozen(common, tool=tool.name, arguments=Frozen(args), reason=reason))
+        now.waiting_since = agent.clock.now()
+        if agent.signals.waiting:
+            await agent.signals.deliver()
+        answer: object = Refuse("no approver")
+        if agent.approver is not None:
+            answer = await agent.approver(Question(call.id, tool.name, args, reason, tool.subject_of(args), tool.effects))
+        now.waited += agent.clock.now() - now.waiting_since
+        now.waiting_since = None
+        match answer:
+            case Approve() | ApproveForSession():
+                refused = None
+            case Refuse(said):
+                refused = said or "refused"
+            case _:
+                refused = f"the approver answered {type(answer).__name__}, which is no answer"
+        outcome = "refused" if refused else "approved_for_session" if isinstance(answer, ApproveForSession) else "approved"
+        more = {"reason": refused} if refused else {}
+        agent.log("approval/decided", Frozen(common, outcome=outcome, **more))
+        if isinstance(answer, ApproveForSession):
+            agent.approve_for_session(tool, args)
+        return refused
+
+    async def _body(self, ready: Ready) -> None:
+        """Run one tool; nothing that it does can end the step."""
+        agent, (call, tool, args) = self._agent, ready
+        ctx = ToolContext(
+            call.id, tool.name, abort=agent.turning.abort, report=partial(agent.progress, call),
+            log=agent.session.entries, session_id=agent.session.id, root=agent.root, clock=agent.clock,
+            world=agent.world,
+        )  # fmt: skip
+        try:
+            if "tool" in agent.chains:
+                outcome = await self._wrapped(ready, ctx)
+            else:
+                outcome = await _timed(agent, tool, args, ctx)
+        finally:
+            ctx.settled = True
+        self._end(call, Done(outcome, args))
+
+    async def _wrapped(self, ready: Ready, ctx: ToolContext) -> ToolOutcome:
+        agent, (call, tool, args) = self._agent, ready
+
+        async def inner(payload: RunTool) -> ToolOutcome:
+            return await _timed(agent, tool, tool.parse(payload.args), ctx)
+
+        try:
+            verdict = await agent.dispatch(
+                "tool", lambda: RunTool(tool=tool.name, args=args, call_id=call.id, **agent.common()), inner=inner
+            )
+        except HookFailed as error:
+            return _error(str(error), "HOOK_FAILED")
+        except ToolArgumentError as error:
+            return _error(str(error), "INVALID_ARGUMENTS")
+        value = verdict.value if verdict is not None else None
+        return value if isinstance(value, ToolOutcome) else _error("A tool hook gave no outcome.", "HOOK_FAILED")
+
+    def _end(self, call: ToolCall, done: Done) -> None:
+        self._done[call.id] = done
+        if self._woken is not None:
+            self._woken.set()
+
+    # -- results, in model order -----------------------------------------------------------------
+
+    async def _commit(self) -> None:
+        """Write the results of the calls at the head of the model's order that have ended."""
+        while self._started and self._started[0].id in self._done and self._agent.turning.cause is None:
+            call = self._started[0]
+            done = self._done[call.id]
+            outcome, context = done.outcome, ""
+            if done.post:
+                outcome, context = await self._post(call, done)
+            self._started.popleft()
+            self._result(call, outcome)
+            if context:
+                said = UserMessage(context, source=f"post_tool {call.name}")
+                self._agent.put([said], "next-step", "tool")
+            if self._agent.signals.waiting:
+                await self._agent.signals.deliver()
+
+    async def _post(self, call: ToolCall, done: Done) -> tuple[ToolOutcome, str]:
+        agent, outcome = self._agent, done.outcome
+        verdict = await agent.ask(
+            "post_tool",
+            lambda: PostTool(
+                tool=call.name, args=done.args, call_id=call.id, outcome=outcome.outcome, content=outcome.content,
+                details=outcome.details, is_error=outcome.is_error, usage=outcome.usage,
+                terminate=outcome.terminate, **agent.common(),
+            ),
+        )  # fmt: skip
+        if verdict is None:
+            return outcome, ""
+        if isinstance(verdict.decision, Block):
+            said = verdict.decision.reason or "The result was withheld."
+            return replace(outcome, content=(Text(said),), is_error=True, details=None, terminate=False), ""
+        after = cast(PostTool, verdict.payload)
+        changed = replace(
+            outcome, content=tuple(after.content), details=after.details, is_error=after.is_error,
+            usage=after.usage, terminate=after.terminate,
+        )  # fmt: skip
+        return changed, after.context
+
+    def _result(self, call: ToolCall, outcome: ToolOutcome) -> None:
+        agent, now = self._agent, self._agent.turning
+        message = ToolResultMessage(
+            call.id, call.name, outcome.content, is_error=outcome.is_error, time=agent.clock.now(),
+            details=outcome.details, usage=outcome.usage, terminate=outcome.terminate,
+            added_tools=outcome.added_tools,
+        )  # fmt: skip
+        agent.log(
+            "tool/result",
+            Frozen(turn=now.number, step=now.step, message=message, outcome=outcome.outcome),
+            sources=(self._entries[call.id].seq,),
+        )
+        self.results.append(message)
+        self.concluded = self.concluded and outcome.terminate
+        if outcome.added_tools:
+            agent.added_tools |= set(outcome.added_tools)
+
+    def _close(self) -> None:
+        """Give every call its result, without an await: what finished is kept, the rest is said to be cut."""
+        try:
+            for call in self._started:
+                done = self._done.get(call.id)
+                if done is None:
+                    self._result(call, _aborted(CUT_WHILE_RUNNING))
+                elif done.post and "post_tool" in self._agent.chains:
+                    self._result(call, _aborted(CUT_BEFORE_POST))
+                else:
+                    self._result(call, done.outcome)
+            for call in self._todo:
+                self._log_call(call)
+                self._result(call, _aborted(CUT_BEFORE_START))
+        except (AppendRefused, SessionError):
+            pass  # what refused is the reason for the closing, or will refuse the closing row too
+        self._started.clear()
+        self._todo.clear()
+
+
+async def _timed(agent: Agent, tool: Tool, args: dict[str, Any], ctx: ToolContext) -> ToolOutcome:
+    if tool.inline and not tool.is_async or tool.timeout is None:
+        return await run_tool(tool, args, ctx)
+    try:
+        with agent.clock.timeout(tool.timeout):
+            return await run_tool(tool, args, ctx)
+    except TimeoutError:
+        return _error(f"{tool.name} took longer than {tool.timeout:g} seconds and was stopped.", "TIMEOUT")
+
+
+def _error(text: str, code: str) -> ToolOutcome:
+    return ToolOutcome((Text(text),), details=Frozen(code=code), is_error=True, outcome="error")
+
+
+def _denied(reason: str) -> ToolOutcome:
+    return ToolOutcome((Text(f"Denied: {reason}"),), details=Frozen(code="DENIED"), is_error=True, outcome="denied")
+
+
+def _aborted(text: str) -> ToolOutcome:
+    return ToolOutcome((Text(text),), details=Frozen(code="ABORTED"), is_error=True, outcome="aborted")

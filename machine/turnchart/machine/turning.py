@@ -1,0 +1,121 @@
+"""What the running turn knows. Made anew at every ``turn/start``; the log, not this, is the truth."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from anyio import CancelScope
+
+from turnchart.machine.abort import AbortSignal
+from turnchart.machine.inbox import Item
+from turnchart.machine.messages import AssistantMessage, Failure, Message, ToolCall, ToolResultMessage
+
+if TYPE_CHECKING:
+    from turnchart.machine.stream import Answer
+
+
+class Turning:
+    """One turn while it runs.
+
+    Attributes:
+        number: From 1, per session.
+        step: The number of the last step that began.
+        reason: Why the turn ends, as far as is known.
+        error: What broke it.
+        cause: Why it was cut off; None while it was not.
+        abort: Reaches hooks, tools and models.
+        claimed: The claim of this step was made already, by the send that woke the agent.
+        batch: What was claimed and is not yet admitted.
+        messages: What the next step enters with.
+        series: The pre-step asked for a new request series.
+        rendered: The system prompt of this step, kept over its attempts.
+        tools: The names of the tools that this step may call.
+        owed: There are tool results that the model should see.
+        calls: The calls of the last answer.
+        results: The results of this step.
+        model: The id of the model that this attempt asks.
+        fallback: The model that the rest of this step asks; empty for the flow's own.
+        attempt: The number of the attempt in this step.
+        attempts: How often each model was asked in this step.
+        retries: How often this step was tried again.
+        dispatched: The attempt has a stream.
+        answer: What came so far.
+        failure: Why the attempt failed.
+        outcome: The type of the entry that settled the attempt.
+        draft: The answer of this attempt, complete and not yet in the log.
+        message: The last answer in the log.
+        must_stop: The reason to end the turn after this step; empty for none.
+        tool_calls: How many tools began.
+        waited: Seconds spent waiting for people.
+        waiting_since: When the waiting for a person that goes on now began; None where none does.
+        watched: Ends the watch over the turn's time; None where its time has no limit.
+        told: ``agent/error`` was told.
+    """
+
+    __slots__ = (
+        "abort", "admitted", "answer", "attempt", "attempt_id", "attempts", "batch", "calls", "cause", "claimed",
+        "dispatched", "draft", "error", "failure", "fallback", "items", "message", "messages", "model", "must_stop", "number",
+        "outcome", "owed", "reason", "rendered", "results", "retries", "series", "step", "told", "tool_calls",
+        "tools", "waited", "waiting_since", "watched",
+    )  # fmt: skip
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.step = 0
+        self.reason = ""
+        self.error: BaseException | None = None
+        self.cause: str | None = None
+        self.abort = AbortSignal()
+        self.claimed = False
+        self.batch: list[Item] = []
+        self.items: list[str] = []
+        self.messages: tuple[Message, ...] = ()
+        self.series = False
+        self.rendered = ""
+        self.tools: tuple[str, ...] = ()
+        self.owed = False
+        self.calls: tuple[ToolCall, ...] = ()
+        self.results: tuple[ToolResultMessage, ...] = ()
+        self.model = ""
+        self.fallback = ""
+        self.admitted = False
+        self.attempt = 0
+        self.attempt_id = ""
+        self.attempts: dict[str, int] = {}
+        self.retries = 0
+        self.dispatched = False
+        self.answer: Answer | None = None
+        self.failure: Failure | None = None
+        self.outcome = ""
+        self.draft: AssistantMessage | None = None
+        self.message: AssistantMessage | None = None
+        self.must_stop = ""
+        self.tool_calls = 0
+        self.waited = 0.0
+        self.waiting_since: float | None = None
+        self.watched: CancelScope | None = None
+        self.told = False
+
+    def take(self, item: Item) -> None:
+        """Take a claimed item into the batch of the next step."""
+        self.batch.append(item)
+        self.items.append(item.id)
+        self.messages = (*self.messages, *item.messages)
+
+    def enter(self) -> None:
+        """Begin a step: its attempts are counted anew."""
+        self.step += 1
+        self.attempt = self.retries = 0
+        self.attempts = {}
+        self.fallback = ""
+        self.admitted = False
+        self.calls = ()
+        self.results = ()
+
+    def cut(self, reason: str) -> bool:
+        """Cut the turn off; return whether this was the first cause."""
+        if self.cause is not None:
+            return False
+        self.cause = reason
+        self.abort.set(reason)
+        return True

@@ -1,0 +1,120 @@
+"""How hooks and tools of one agent reach the world: programs, files, models, the clock, the user."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+
+from turnchart.machine.clock import Clock
+
+PASSED_VARIABLES = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "TMPDIR")
+"""What a program that a hook starts sees of our environment, besides ``LC_*``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """What a program gave back."""
+
+    exit_code: int
+    output: str
+    errors: str
+
+
+def passed_environment() -> dict[str, str]:
+    """Return what programs may see of our environment."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name in PASSED_VARIABLES or name.startswith("LC_")
+    }
+
+
+class AgentWorld:
+    """The world of one agent; ``points.World`` says what each method is for."""
+
+    __slots__ = ("_ask", "_clock", "_notice", "_root")
+
+    def __init__(
+        self,
+        root: Path,
+        clock: Clock,
+        notice: Callable[[str], None],
+        ask: Callable[[str, str], Awaitable[str]],
+    ) -> None:
+        self._root = root
+        self._clock = clock
+        self._notice = notice
+        self._ask = ask
+
+    @property
+    def root(self) -> str:
+        """The folder that files and programs start from."""
+        return str(self._root)
+
+    def now(self) -> float:
+        """Return Unix seconds."""
+        return self._clock.now()
+
+    async def run(
+        self, argv: Sequence[str], *, stdin: str = "", timeout: float = 30, env: Mapping[str, str] | None = None
+    ) -> Finished:
+        """Run a program without a shell, in the root, and return what it gave back.
+
+        Raises:
+            TimeoutError: If it takes longer than ``timeout`` seconds; it is killed.
+            OSError: If it cannot be started.
+        """
+        with self._clock.timeout(timeout):
+            done = await anyio.run_process(
+                list(argv),
+                input=stdin.encode(),
+                check=False,
+                cwd=self._root,
+                env=passed_environment() | dict(env or {}),
+                start_new_session=True,
+            )
+        return Finished(
+            done.returncode,
+            done.stdout.decode(errors="replace"),
+            done.stderr.decode(errors="replace"),
+        )
+
+    async def ask_model(self, model: str, prompt: str) -> str:
+        """Ask a model one question and return its text."""
+        return await self._ask(model, prompt)
+
+    def read(self, path: str) -> str:
+        """Return the text of a file below the root.
+
+        Raises:
+            PermissionError: If the path leads out of the root.
+            OSError: If the file cannot be read.
+        """
+        return self._inside(path).read_text(encoding="utf-8", errors="replace")
+
+    def append(self, path: str, text: str) -> None:
+        """Append text to a file below the root; folders are created.
+
+        Raises:
+            PermissionError: If the path leads out of the root.
+            OSError: If the file cannot be written.
+        """
+        file = self._inside(path)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("a", encoding="utf-8") as out:
+            out.write(text)
+
+    def notice(self, text: str) -> None:
+        """Tell the user something."""
+        self._notice(text)
+
+    def _inside(self, path: str) -> Path:
+        root = self._root.resolve()
+        file = (root / path).resolve()
+        if not file.is_relative_to(root):
+            raise PermissionError(f"{path} leads out of {root}")
+        return file

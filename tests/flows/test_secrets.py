@@ -1,0 +1,24 @@
+import pytest
+
+from turnchart.flows.secrets import SECRET, masked
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sk-ant-api03-abcdefghijklmnop", "ghp_" + "a" * 30, "glpat-" + "a" * 20, "xoxb-1234567890-abc",
+        "AKIA" + "A" * 16, "AIza" + "a" * 35, "hf_" + "a" * 30, "-----BEGIN RSA PRIVATE KEY-----",
+        "Authorization: Bearer " + "a" * 20,
+    ],
+)  # fmt: skip
+def test_what_looks_like_a_secret_is_masked(text: str) -> None:
+    assert SECRET.search(text)
+    assert len(masked(text)) == len(text)
+    assert masked(text).count("*") >= 10
+
+
+@pytest.mark.parametrize(
+    "text", ["ask-me-anything-you-like", "sk-short", "task-abcdefghijklmnopqrstuv", "plain"]
+)
+def test_other_text_is_left_alone(text: str) -> None:
+    assert masked(text) == text
