@@ -14,7 +14,10 @@ from turnchart.flows.check import check_flow
 from turnchart.flows.problems import CODES, render_all
 from turnchart.flows.script import script_of
 from turnchart.flows.source import read_text
+from turnchart.hooks.builtin import BUILTIN
+from turnchart.hooks.registry import HOOKS
 from turnchart.machine.points import POINTS
+from turnchart.machine.toolbox import TOOLBOX
 
 GOLDEN = sorted((Path(__file__).parent / "golden").glob("*.yaml"))
 TEXTS = [path.read_text(encoding="utf-8", errors="replace") for path in GOLDEN]
@@ -26,25 +29,36 @@ FUZZ = settings(
 
 KEYS = st.sampled_from(sorted({
     *schema.TOP_KEYS, *POINTS, *schema.known_keys(schema.HookEntry), *schema.known_keys(schema.ToolEntry),
-    *schema.known_keys(schema.ModelSpec), *schema.known_keys(schema.ModelSettings), "file", "text", "deny", "allow",
-    "patterns", "steering", "max_steps", "base_delay", "x-y", "zzz",
+    *schema.known_keys(schema.ModelSpec), *schema.known_keys(schema.ModelSettings), "file", "text", "deny",
+    "allow", "patterns", "steering", "max_steps", "base_delay", "x-y", "zzz",
 }))  # fmt: skip
 WORDS = st.sampled_from([
-    "shell", "read_file", "notify", "deny_commands", "audit_log", "inherit", "replace", "test", "a:b",
-    "script:x.yaml", "${env:A}", "${A}", "$${", "5s", "*", "[", "shell(ls *)", "..", "/etc/passwd", "", "warn",
+    "shell", "read_file", "notify", "deny_commands", "audit_log", "inherit", "replace", "test", "a:b", "",
+    "script:x.yaml", "${env:A}", "${A}", "$${", "5s", "*", "[", "shell(ls *)", "..", "/etc/passwd", "warn",
     "rm (", "true", "\x00",
 ])  # fmt: skip
-PIECES = ["", "\t", ":", "- ", "[", "}", "'", '"', "&a ", "*a", "!x ", "|", "\n", "? ", "${", "#", "<<: "]
+PIECES = ("", "\t", ":", "- ", "[", "}", "'", '"', "&a ", "*a", "!x ", "|", "\n", "? ", "${", "#", "<<:")
 LEAVES = WORDS | st.integers(-3, 10**6) | st.floats() | st.booleans() | st.none() | st.text(max_size=8)
 TREES = st.recursive(
     LEAVES,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=5),
     max_leaves=25,
 )
-ENTRIES = st.lists(st.dictionaries(KEYS, TREES, max_size=4) | WORDS, max_size=4)
+SPECS = [spec for name in BUILTIN if (spec := HOOKS.get(name))]
+PARAMETERS = st.sampled_from(sorted({parameter.name for spec in SPECS for parameter in spec.parameters}))
+GIVEN = {"with": st.dictionaries(PARAMETERS, TREES, max_size=3) | TREES, "tools": st.lists(WORDS, max_size=2)}
+USES = st.fixed_dictionaries(
+    {"use": st.sampled_from(BUILTIN)}, optional={**GIVEN, "id": WORDS, "on_error": WORDS}
+)
+ENTRIES = st.lists(USES | st.dictionaries(KEYS, TREES, max_size=4) | WORDS, max_size=4)
 CHAINS = st.dictionaries(st.sampled_from(sorted(POINTS)), ENTRIES, max_size=4)
-SECTIONS = {key: TREES for key in schema.TOP_KEYS if key not in ("hooks", "version")}
-FLOWS = st.fixed_dictionaries({"version": st.just(1)}, optional={"hooks": CHAINS | TREES, **SECTIONS})
+TOOLS = st.lists(
+    st.fixed_dictionaries({"use": st.sampled_from(sorted(TOOLBOX))}, optional=GIVEN) | TREES, max_size=3
+)
+SECTIONS = {key: TREES for key in schema.TOP_KEYS if key != "version"}
+FLOWS = st.fixed_dictionaries(
+    {"version": st.just(1)}, optional={**SECTIONS, "hooks": CHAINS | TREES, "tools": TOOLS | TREES}
+)
 
 
 @pytest.fixture

@@ -1,57 +1,12 @@
-"""A world for hooks: a folder, a clock that stands still, programs that are made up."""
+"""What every test of hooks gets."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-
-from turnchart.machine.world import Finished
-
-
-@dataclass
-class StubWorld:
-    """What ``points.World`` asks for.
-
-    Attributes:
-        programs: What a program gives back, by its name; one that is not here cannot be started.
-        ran: The programs that were run.
-        told: The notices.
-    """
-
-    root: str
-    time: float = 1_700_000_000.0
-    programs: dict[str, Finished] = field(default_factory=dict[str, Finished])
-    ran: list[list[str]] = field(default_factory=list[list[str]])
-    told: list[str] = field(default_factory=list[str])
-
-    def now(self) -> float:
-        return self.time
-
-    async def run(
-        self, argv: Sequence[str], *, stdin: str = "", timeout: float = 30, env: Mapping[str, str] | None = None
-    ) -> Finished:
-        self.ran.append(list(argv))
-        if argv[0] not in self.programs:
-            raise FileNotFoundError(argv[0])
-        return self.programs[argv[0]]
-
-    async def ask_model(self, model: str, prompt: str) -> str:
-        return f"{model}: {prompt}"
-
-    def read(self, path: str) -> str:
-        return (Path(self.root) / path).read_text("utf-8")
-
-    def append(self, path: str, text: str) -> None:
-        file = Path(self.root) / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with file.open("a", encoding="utf-8") as out:
-            out.write(text)
-
-    def notice(self, text: str) -> None:
-        self.told.append(text)
+from tests.hooks.stub_world import StubWorld
 
 
 @pytest.fixture
 def world(tmp_path: Path) -> StubWorld:
+    """A world whose root is an empty folder."""
     return StubWorld(str(tmp_path))

@@ -67,12 +67,16 @@ async def run(
     """Prompt a scripted agent, ``act`` beside it, and return it with its turns."""
     turns: list[Turn] = []
     clock = FakeClock()
+
+    async def prompt(text: str) -> None:
+        turns.append(await agent.prompt(text))
+
     async with scripted(replies, clock=clock, **settings) as agent:
-        for prompt in prompts or ("x",):
+        for text in prompts or ("x",):
             async with anyio.create_task_group() as group:
+                group.start_soon(prompt, text)
                 if act is not None:
-                    group.start_soon(act, agent, clock)
-                turns.append(await agent.prompt(prompt))
+                    await act(agent, clock)
     return agent, turns
 
 

@@ -130,6 +130,17 @@ async def test_every_hook_has_its_own_id_and_memory() -> None:
     assert [message.text for message in verdict.payload.messages] == ["a", "b"]
 
 
+async def test_run_chain_takes_a_world() -> None:
+    seen: list[object] = []
+
+    def looks(payload: PreTool) -> None:
+        seen.append(payload.world)
+
+    world: Any = object()
+    await run_chain("pre_tool", LS, [looks], world=world)
+    assert seen == [world]
+
+
 async def test_without_a_memory_hooks_see_that_of_the_payload() -> None:
     seen: list[object] = []
 

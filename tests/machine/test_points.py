@@ -1,14 +1,17 @@
 """The contract of the hook points, against a copy of the table in docs that was typed by hand."""
 
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from turnchart.machine import points
+from turnchart.machine.clock import SYSTEM_CLOCK
 from turnchart.machine.entries import Entry, Frozen
 from turnchart.machine.messages import AssistantMessage, Text, UserMessage
 from turnchart.machine.points import POINTS, Call, Payload, PostTool, PreTool, TurnStopping, TurnView
+from turnchart.machine.world import AgentWorld
 
 # point | states | kind | fields that stay | that may change | decisions | on_error | failure | run | tools
 TABLE = """
@@ -95,6 +98,23 @@ def test_decisions_differ_in_their_words() -> None:
 def test_a_payload_without_a_world_says_how_to_get_one() -> None:
     with pytest.raises(RuntimeError, match="PreTool was made without a world"):
         _ = PreTool().now
+
+
+@pytest.mark.anyio
+async def test_a_payload_reaches_the_world_that_it_was_given(tmp_path: Path) -> None:
+    told: list[str] = []
+
+    async def ask(model: str, prompt: str) -> str:
+        return f"{model} says yes to {prompt}"
+
+    (tmp_path / "notes").write_text("text")
+    payload = PreTool(world=AgentWorld(tmp_path, SYSTEM_CLOCK, told.append, ask))
+    assert payload.now > 0
+    assert (await payload.run(["cat"], stdin="hello")).output == "hello"
+    assert await payload.ask_model("m", "it") == "m says yes to it"
+    assert payload.read("notes") == "text"
+    payload.notice("hello")
+    assert told == ["hello"]
 
 
 def test_post_tool_tells_its_text() -> None:

@@ -8,17 +8,20 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from turnchart.flows.checks import check_settings
-from turnchart.flows.hook_checks import HookUse, check_hooks
 from turnchart.flows.merge import read_merged
 from turnchart.flows.parts import Parts, parts_of
 from turnchart.flows.paths import Place, place_of
-from turnchart.flows.plugins import load_plugins
 from turnchart.flows.problems import Problem, in_order
 from turnchart.flows.shipped import find_shipped
-from turnchart.flows.tool_checks import Named, check_permissions, check_tools
 from turnchart.flows.validate import Reading
+
+if TYPE_CHECKING:
+    from turnchart.flows.hook_checks import HookUse
+    from turnchart.flows.tool_checks import Named
+    from turnchart.machine.tools import Tool
 
 
 @dataclass(slots=True)
@@ -41,8 +44,8 @@ class Checked:
     place: Place
     shipped: bool
     parts: Parts | None = None
-    tools: list[Named] = field(default_factory=list[Named])
-    hooks: list[HookUse] = field(default_factory=list[HookUse])
+    tools: "list[Named]" = field(default_factory=list["Named"])
+    hooks: "list[HookUse]" = field(default_factory=list["HookUse"])
     problems: list[Problem] = field(default_factory=list[Problem])
 
 
@@ -69,17 +72,38 @@ def examine(
 ) -> Checked:
     """Look at a flow, and return what it is made of and what is wrong with it."""
     checked = _located(os.fspath(path))
-    own, wrong = load_plugins(plugins, (Path.cwd(), checked.path.parent))
+    own, wrong = _plugins(checked, plugins)
     merged = read_merged(checked.path, checked.shown, checked.place)
     reading = Reading(env, [*wrong, *merged.problems])
     if merged.root is not None:
-        parts = checked.parts = parts_of(merged.root, reading)
-        checked.tools = check_tools(parts, reading, checked.place.root, own)
-        reading.problems += check_permissions(parts, checked.tools)
-        checked.hooks = check_hooks(parts, reading, checked.place, checked.tools)
-        reading.problems += check_settings(parts, checked.place, env)
+        checked.parts = parts_of(merged.root, reading)
+        _meaning(checked, checked.parts, reading, own)
     checked.problems = in_order(reading.problems)
     return checked
+
+
+def _plugins(checked: Checked, names: Iterable[str]) -> "tuple[dict[str, Tool], list[Problem]]":
+    listed = list(names)
+    if not listed:
+        return {}, []
+    from turnchart.flows.plugins import load_plugins
+
+    return load_plugins(listed, (Path.cwd(), checked.path.parent))
+
+
+def _meaning(checked: Checked, parts: Parts, reading: Reading, own: "Mapping[str, Tool]") -> None:
+    """Find what is wrong although it is well formed. What a flow does not use is not loaded."""
+    keys = parts.root.fields.keys()
+    if keys & {"tools", "permissions"}:
+        from turnchart.flows.tool_checks import check_permissions, check_tools
+
+        checked.tools = check_tools(parts, reading, checked.place.root, own)
+        reading.problems += check_permissions(parts, checked.tools)
+    if keys & {"hooks", "disable_hooks"}:
+        from turnchart.flows.hook_checks import check_hooks
+
+        checked.hooks = check_hooks(parts, reading, checked.place, checked.tools)
+    reading.problems += check_settings(parts, checked.place, reading.env)
 
 
 def _located(name: str) -> Checked:

@@ -11,7 +11,6 @@ from typing import Final
 from turnchart.flows.parts import Parts
 from turnchart.flows.paths import Place, beside, outside
 from turnchart.flows.problems import Problem, quoted
-from turnchart.flows.script import read_script
 from turnchart.flows.secrets import SECRET
 from turnchart.flows.source import AnyNode, ListNode, MapNode, Scalar, scalars
 
@@ -63,6 +62,8 @@ def script_problems(id: str, node: AnyNode, place: Place) -> Iterator[Problem]:
         help = "the path is relative to the file that wrote it"
         yield node.problem("file-missing", f"the script {quoted(name)} is not there", help=help)
     else:
+        from turnchart.flows.script import read_script  # most flows have no script
+
         yield from read_script(target, name)[1]
 
 

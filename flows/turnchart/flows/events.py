@@ -1,5 +1,6 @@
 """From the parser's events to nodes. Everything that YAML could do and a flow must not is refused here."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -15,6 +16,7 @@ from yaml.events import (
     NodeEvent,
     ScalarEvent,
 )
+from yaml.reader import Reader
 
 from turnchart.flows.problems import Problem, quoted
 from turnchart.flows.source import (
@@ -26,6 +28,7 @@ from turnchart.flows.source import (
     Scalar,
     Source,
     Style,
+    split_lines,
     value_of,
 )
 from turnchart.flows.syntax import alias_unknown, tag_name, to_problem
@@ -34,12 +37,16 @@ MAX_NODES: Final = 20_000
 """Values in a file, those behind aliases counted each time."""
 MAX_DEPTH: Final = 100
 
+_STRANGE: Any = Reader.NON_PRINTABLE
 _PARSER: Any = getattr(yaml, "CLoader", yaml.Loader)
 _STYLES: dict[str | None, Style] = {"'": "single", '"': "double", "|": "block", ">": "block"}
 
 
 def build(text: str, source: Source) -> tuple[AnyNode | None, list[Problem]]:
     """Return the root of the document, None if there is none or it cannot be read, and what is wrong."""
+    strange = _STRANGE.search(text) or re.search("\ufeff", text)
+    if strange:
+        return None, [_character(source, text, strange)]
     builder = _Builder(source)
     try:
         for event in _events(text):
@@ -49,6 +56,15 @@ def build(text: str, source: Source) -> tuple[AnyNode | None, list[Problem]]:
     except _TooMuch as stop:
         return None, [stop.problem]
     return builder.root, builder.problems
+
+
+def _character(source: Source, text: str, found: re.Match[str]) -> Problem:
+    lines = split_lines(text[: found.start()])
+    at = Mark(len(lines), len(lines[-1]) + 1)
+    message = f"character U+{ord(found[0]):04X} is not allowed in YAML"
+    return source.problem(
+        "yaml-character", message, at, help='write it in double quotes, as "\\x..", or delete it'
+    )
 
 
 def _events(text: str) -> Iterator[Event]:

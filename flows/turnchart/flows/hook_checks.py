@@ -3,19 +3,21 @@
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from turnchart.flows.parts import HookPart, Parts, not_yet
 from turnchart.flows.paths import Place, beside, outside
 from turnchart.flows.problems import Problem, meant, quoted, sentence
 from turnchart.flows.source import AnyNode, MapNode, Scalar
-from turnchart.flows.tool_checks import Named, knows_tools
 from turnchart.flows.validate import Loc, Reading, find
 from turnchart.hooks.registry import HOOKS, HookSpec, ParamError
 from turnchart.machine.points import POINTS, WITH_ON_ERROR
+
+if TYPE_CHECKING:
+    from turnchart.flows.tool_checks import Named
 
 NOT_YET: Final = (
     "fallback_on", "trim_tool_results", "model_judge", "run_on_file", "require_command", "inject_on_signal",
@@ -35,16 +37,18 @@ class HookUse:
         part: The entry.
         spec: What is registered under its name; None for a program.
         params: What ``with:`` says, checked, with paths relative to the root.
+        argv: The program and its arguments; a name with a slash is made absolute.
         disabled: By its entry or by ``disable_hooks``.
     """
 
     part: HookPart
     spec: HookSpec | None
     params: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    argv: tuple[str, ...] = ()
     disabled: bool = False
 
 
-def check_hooks(parts: Parts, reading: Reading, place: Place, tools: Sequence[Named]) -> list[HookUse]:
+def check_hooks(parts: Parts, reading: Reading, place: Place, tools: "Sequence[Named]") -> list[HookUse]:
     """Look the hooks of a flow up; what is wrong goes to ``reading.problems``."""
     hooks = parts.chain()
     _name(hooks)
@@ -62,7 +66,7 @@ def check_hooks(parts: Parts, reading: Reading, place: Place, tools: Sequence[Na
 
 
 def _off(use: HookUse) -> HookUse:
-    return HookUse(use.part, use.spec, use.params, disabled=True)
+    return replace(use, disabled=True)
 
 
 # -- ids ------------------------------------------------------------------------------------------
@@ -131,8 +135,8 @@ def _fixed(part: HookPart) -> Problem:
     return part.key("on_error").problem("gate-on-error", message, help=help)
 
 
-def _matchers(parts: Parts, part: HookPart, tools: Sequence[Named]) -> Iterator[Problem]:
-    if not part.point.tools or not knows_tools(parts, part.node):
+def _matchers(parts: Parts, part: HookPart, tools: "Sequence[Named]") -> Iterator[Problem]:
+    if not part.point.tools or not parts.knows_tools(part.node):
         return
     for i, glob in enumerate(part.spec.tools or ()):
         if not any(fnmatchcase(tool.name, glob) for tool in tools):
@@ -199,7 +203,7 @@ def _params(part: HookPart, spec: HookSpec, reading: Reading, place: Place) -> d
         return None  # a parameter stands beside with:, which is reported as an unknown key
     before = len(reading.problems)
     checked = reading.valid(spec.params, at, loc, part.spec.arguments)
-    if checked is None or len(reading.problems) > before:
+    if checked is None or len(reading.problems) > before or not reading.knows(at):
         return None
     given: dict[str, Any] = dict(part.spec.arguments)
     for parameter in spec.parameters:
@@ -237,6 +241,10 @@ def _path(node: AnyNode, text: str, place: Place) -> str | Problem:
 # -- programs -------------------------------------------------------------------------------------
 
 
+_LATER: Final = ("cwd", "dialect")
+"""Keys beside ``run`` that this version lacks."""
+
+
 def _program(part: HookPart, reading: Reading, place: Place) -> HookUse | None:
     if not part.point.run:
         points = ", ".join(point.name for point in POINTS.values() if point.run)
@@ -244,9 +252,13 @@ def _program(part: HookPart, reading: Reading, place: Place) -> HookUse | None:
         problem = part.key("run").problem("hook-event", message, help=f"run: stands on: {points}")
         reading.problems.append(problem)
         return None
+    given = part.node.fields if isinstance(part.node, MapNode) else dict[str, tuple[Scalar, AnyNode]]()
+    reading.problems += [not_yet(given[key][0], f"{key} of a program") for key in _LATER if key in given]
     argv = part.spec.run or [""]
     reading.problems += _looked_up(part.at("run", 0), argv[0], place)
-    return HookUse(part, None)
+    if "/" in argv[0]:
+        argv = [os.path.abspath(program_path(part.at("run", 0), argv[0])[0]), *argv[1:]]
+    return HookUse(part, None, argv=tuple(argv))
 
 
 def _looked_up(node: AnyNode, program: str, place: Place) -> Iterator[Problem]:

@@ -256,11 +256,18 @@ def _digest(checked: Checked, prompt: Sequence[str]) -> str:
 def _bound(use: HookUse) -> "BoundHook":
     part, entry = use.part, use.part.spec
     continues = (entry.max_continues or MAX_CONTINUES) if part.point.name == "turn_stopping" else None
-    assert use.spec is not None, "programs are not supported by this version"
-    return use.spec.bind(
-        part.point.name, use.params, id=part.id, where=part.where, timeout=entry.timeout,
-        on_error=entry.on_error, tools=entry.tools or (), max_continues=continues,
-    )  # fmt: skip
+    said: dict[str, Any] = {
+        "id": part.id, "where": part.where, "timeout": entry.timeout, "on_error": entry.on_error,
+        "tools": entry.tools or (), "max_continues": continues,
+    }  # fmt: skip
+    if use.spec is not None:
+        return use.spec.bind(part.point.name, use.params, **said)
+    from turnchart.hooks.command import TIMEOUT, Command
+    from turnchart.machine.chain import bind
+
+    passed = {name: other for pair in entry.env_from for name, other in pair.items()}
+    command = Command(part.point.name, use.argv, entry.env, passed, entry.timeout or TIMEOUT)
+    return bind(part.point.name, command, **said)
 
 
 def _settings(file: FlowFile) -> dict[str, Any]:

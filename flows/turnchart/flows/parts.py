@@ -91,6 +91,10 @@ class Parts:
         """Return the node at a place."""
         return find(self.root, loc).value
 
+    def knows_tools(self, node: AnyNode) -> bool:
+        """Tell whether the file of a node lists all the tools, so that a name not among them is a mistake."""
+        return self.tools_complete and self.tools_source == node.source.name
+
     def variables(self) -> frozenset[str]:
         """Return our environment variables that the flow names anywhere: no command sees them unasked."""
         named: list[Any] = [

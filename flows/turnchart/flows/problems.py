@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Literal
 
+from turnchart.flows.secrets import masked
 from turnchart.machine.errors import TurnchartError
 
 Level = Literal["error", "warning", "note"]
@@ -204,6 +205,7 @@ _LONGEST = 60
 
 def quoted(text: str) -> str:
     """Return text in double quotes, on one line, cut where it is long."""
+    text = masked(text)  # before it is cut, when it can still be recognised
     short = text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
     return '"' + "".join(_drawn(char) if char not in "\n\t" else " " for char in short) + '"'
 

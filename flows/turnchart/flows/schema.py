@@ -106,7 +106,7 @@ class Closed(BaseModel):
     """A map that takes only the keys it names."""
 
     model_config = ConfigDict(
-        extra="forbid", strict=True, frozen=True, populate_by_name=False, protected_namespaces=()
+        extra="forbid", strict=True, frozen=True, protected_namespaces=(), defer_build=True
     )
 
 
@@ -129,7 +129,7 @@ class ModelSpec(Closed):
     """Which model answers, and how it is reached."""
 
     id: ModelId
-    settings: ModelSettings = ModelSettings()
+    settings: ModelSettings = Field(default_factory=ModelSettings.model_construct)
     extra: dict[str, Any] = {}
     fallback: list[ModelId] = []
     api_key_env: Maybe[Variable] = None
@@ -248,10 +248,10 @@ class FlowFile(Closed):
     permissions: Maybe[PermissionRules] = None
     hooks: dict[str, list[HookEntry]] = {}
     disable_hooks: list[str] = []
-    queues: QueueModes = QueueModes()
-    retry: RetryRules = RetryRules()
+    queues: QueueModes = Field(default_factory=QueueModes.model_construct)
+    retry: RetryRules = Field(default_factory=RetryRules.model_construct)
     session: Maybe[SessionSpec] = None
-    limits: LimitRules = LimitRules()
+    limits: LimitRules = Field(default_factory=LimitRules.model_construct)
 
 
 def known_keys(model: type[BaseModel]) -> list[str]:

@@ -39,9 +39,11 @@ class Source:
         help: str = "",
         level: Level = "error",
     ) -> Problem:
-        """Return a problem that points into this file. Secrets in the shown line are masked."""
+        """Return a problem that points into this file. Nothing of it shows a secret."""
         text = self.lines[at.line - 1] if 0 < at.line <= len(self.lines) else ""
-        return Problem(code, message, self.name, at.line, at.column, at.length, help, level, masked(text))
+        return Problem(
+            code, masked(message), self.name, at.line, at.column, at.length, masked(help), level, masked(text)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +138,6 @@ def read_text(text: str, name: str, path: str | os.PathLike[str] = "", *, empty_
 
     text = text.removeprefix("\ufeff")
     source = Source(name, Path(path), split_lines(text))
-    strange = _STRANGE.search(text)
-    if strange:
-        return Document(source, None, (_character(source, text, strange),))
     root, problems = build(text, source)
     if root is None and not problems:
         at = Mark(1, 1)
@@ -177,17 +176,7 @@ def _not_utf8(source: Source, data: bytes, error: UnicodeDecodeError) -> Problem
     return placed.problem("yaml-encoding", message, Mark(len(lines), len(lines[-1]) + 1), help=help)
 
 
-_STRANGE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
 _BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
-
-
-def _character(source: Source, text: str, found: re.Match[str]) -> Problem:
-    lines = split_lines(text[: found.start()])
-    message = f"character U+{ord(found[0]):04X} is not allowed in YAML"
-    at = Mark(len(lines), len(lines[-1]) + 1)
-    return source.problem(
-        "yaml-character", message, at, help='write it in double quotes, as "\\x..", or delete it'
-    )
 
 
 def split_lines(text: str) -> tuple[str, ...]:

@@ -141,7 +141,7 @@ def _rule(
     names = [each.name for each in tools]
     name = text.partition("(")[0]
     about = [each for each in tools if each.name == name or fnmatchcase(each.name, name)]
-    if not knows_tools(parts, node) or any(each.tool is None for each in about):
+    if not parts.knows_tools(node) or any(each.tool is None for each in about):
         return
     for wrong in rule.check([each.tool for each in tools if each.tool is not None]):
         if wrong.code == "dead-permission":
@@ -155,8 +155,3 @@ def _rule(
 def _single(verdict: Verdict, text: str) -> Permissions:
     rules: dict[str, list[str]] = {verdict: [text]}
     return Permissions(deny=rules.get("deny", ()), ask=rules.get("ask", ()), allow=rules.get("allow", ()))
-
-
-def knows_tools(parts: Parts, node: AnyNode) -> bool:
-    """Tell whether the file of a node lists all the tools, so that a name that is not there is a mistake."""
-    return parts.tools_complete and parts.tools_source == node.source.name

@@ -12,18 +12,20 @@ from pydantic_core import ErrorDetails
 from turnchart.flows import schema
 from turnchart.flows.interpolate import Filled, fill, has_references
 from turnchart.flows.problems import Problem, meant, nearest, quoted, sentence
-from turnchart.flows.source import AnyNode, ListNode, MapNode, NotFinite, Scalar, value_of
+from turnchart.flows.source import AnyNode, ListNode, MapNode, NotFinite, Scalar, scalars, value_of
 
 M = TypeVar("M", bound=BaseModel)
 Loc: TypeAlias = tuple[str | int, ...]
 
 
 class Found(NamedTuple):
-    """Where a ``loc`` leads: the key node, and the value; ``exact`` where every part of it was followed."""
+    """Where a ``loc`` leads: the key node, the value, and the parts that were followed."""
 
     key: Scalar | None
     value: AnyNode
+    loc: Loc
     exact: bool
+    """Every part was followed."""
 
 
 def find(node: AnyNode, loc: Sequence[str | int]) -> Found:
@@ -32,15 +34,16 @@ def find(node: AnyNode, loc: Sequence[str | int]) -> Found:
     A part that is not there (a missing key, a short form, the tag of a foreign union) is passed over.
     """
     key: Scalar | None = None
-    exact = True
+    followed: list[str | int] = []
     for part in loc:
         if isinstance(node, MapNode) and isinstance(part, str) and part in node.fields:
             key, node = node.fields[part]
         elif isinstance(node, ListNode) and isinstance(part, int) and part < len(node.items):
             key, node = None, node.items[part]
         else:
-            exact = False
-    return Found(key, node, exact)
+            continue
+        followed.append(part)
+    return Found(key, node, tuple(followed), len(followed) == len(loc))
 
 
 def dotted(loc: Sequence[str | int]) -> str:
@@ -96,6 +99,10 @@ class Reading:
     def unknown(self, node: AnyNode) -> bool:
         """Tell whether the value could not be known, so that nothing that follows from it is reported."""
         return id(node) in self._unknown
+
+    def knows(self, node: AnyNode) -> bool:
+        """Tell whether every value below a node is known."""
+        return not any(id(each) in self._unknown for each in scalars(node))
 
     def valid(self, model: type[M], node: AnyNode, loc: Loc, data: Any) -> M | None:
         """Return data as a model, without the keys that are wrong; None where too little is left.
@@ -153,7 +160,7 @@ class Reading:
         elif kind == "missing":
             self.problems.append(missing_key(found.value, whole, model, loc))
         else:
-            self.problems.append(bad_value(found.value, whole, kind, text, ctx))
+            self.problems.append(bad_value(found.value, (*at, *found.loc), kind, text, ctx))
 
 
 def _retyped(data: Any, found: Sequence[ErrorDetails]) -> tuple[Any, bool]:
@@ -285,6 +292,8 @@ def _own_words(kind: str, text: str) -> str:
     """Return what a validator of a hook or a tool says itself; nothing for the errors of pydantic's own."""
     if kind in ("value_error", "assertion_error"):
         return text.partition(", ")[2]
+    if kind == "pattern_regex":
+        return "not a valid regular expression"
     if kind in _KINDS or kind == "string_pattern_mismatch":
         return ""
     return "" if text.startswith("Input should be ") else text

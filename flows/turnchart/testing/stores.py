@@ -30,8 +30,8 @@ def check_store(make: Make, *, durable: bool = True) -> None:
     checks = [_names_itself, _is_empty_when_new, _takes_entries_in_order, _lets_go_twice, _flushes]
     if durable:
         checks += [
-            _gives_back_what_it_took,
             _loads_without_a_trace,
+            _gives_back_what_it_took,
             _goes_on_after_a_reload,
             _keeps_sessions_apart,
             _refuses_what_does_not_follow,
@@ -41,7 +41,12 @@ def check_store(make: Make, *, durable: bool = True) -> None:
         ]
     run = uuid4().hex[:8]
     for check in checks:
-        check(_Named(make, f"{run}{check.__name__.replace('_', '-')}"))
+        try:
+            check(_Named(make, f"{run}{check.__name__.replace('_', '-')}"))
+        except AssertionError:
+            raise
+        except Exception as error:
+            raise AssertionError(f"{check.__doc__} It raised {error!r}") from error
 
 
 class _Named:
@@ -70,6 +75,7 @@ def _loaded(store: Store) -> list[Entry]:
 
 
 def _names_itself(make: _Named) -> None:
+    """A store says who it is, and where."""
     store = make()
     _say(store.id and store.id == make().id, "a store has an `id`, the same one whenever it is opened")
     _say(store.where, "a store says in `where` where the log is kept")
@@ -77,10 +83,12 @@ def _names_itself(make: _Named) -> None:
 
 
 def _is_empty_when_new(make: _Named) -> None:
+    """A new session is empty."""
     _say(_loaded(make()) == [], "a new session has no entries")
 
 
 def _takes_entries_in_order(make: _Named) -> None:
+    """A store that was loaded and locked takes one entry after the other."""
     store = make()
     _loaded(store)
     store.lock()
@@ -90,6 +98,7 @@ def _takes_entries_in_order(make: _Named) -> None:
 
 
 def _lets_go_twice(make: _Named) -> None:
+    """`close` may be called at any time and more than once."""
     store = make()
     store.close()  # it never had anything
     store.append(SAMPLE[0])
@@ -98,6 +107,7 @@ def _lets_go_twice(make: _Named) -> None:
 
 
 def _flushes(make: _Named) -> None:
+    """`flush` may be called at any time, and waits until all is safe."""
     store = make()
     anyio.run(store.flush)
     _fill(store, SAMPLE)
@@ -108,6 +118,7 @@ def _flushes(make: _Named) -> None:
 
 
 def _gives_back_what_it_took(make: _Named) -> None:
+    """A store gives back what it took, to itself and to others, at once."""
     store = make()
     _fill(store, SAMPLE)
     expected = [entry.line() for entry in SAMPLE]
@@ -121,6 +132,7 @@ def _gives_back_what_it_took(make: _Named) -> None:
 
 
 def _loads_without_a_trace(make: _Named) -> None:
+    """`load` takes no lock and needs none."""
     _loaded(make())
     writer = make()
     writer.lock()
@@ -131,6 +143,7 @@ def _loads_without_a_trace(make: _Named) -> None:
 
 
 def _goes_on_after_a_reload(make: _Named) -> None:
+    """A session that is opened again goes on where it ended."""
     for entry in SAMPLE:
         store = make()
         _say(len(_loaded(store)) == entry.seq, "a reopened session has what was appended before")
@@ -140,6 +153,7 @@ def _goes_on_after_a_reload(make: _Named) -> None:
 
 
 def _keeps_sessions_apart(make: _Named) -> None:
+    """Two sessions can be written at the same time and do not touch each other."""
     one, other = make("-one"), make("-other")
     one.lock()
     other.lock()  # no matter that the first is being written
@@ -154,6 +168,7 @@ def _keeps_sessions_apart(make: _Named) -> None:
 
 
 def _refuses_what_does_not_follow(make: _Named) -> None:
+    """`append` refuses what is not the next entry, and stores nothing of it."""
     store = make()
     store.append(SAMPLE[0])
     for wrong in (SAMPLE[0], SAMPLE[2]):
@@ -172,6 +187,7 @@ def _refuses(store: Store, entry: Entry) -> bool:
 
 
 def _has_one_writer(make: _Named) -> None:
+    """A session has one writer, until it is closed."""
     writer, second = make(), make()
     _loaded(second)
     writer.lock()
@@ -186,6 +202,7 @@ def _has_one_writer(make: _Named) -> None:
 
 
 def _writes_again_after_it_let_go(make: _Named) -> None:
+    """`append` after `close` locks again and goes on."""
     store = make()
     store.append(SAMPLE[0])
     store.close()
@@ -195,6 +212,7 @@ def _writes_again_after_it_let_go(make: _Named) -> None:
 
 
 def _refuses_to_write_behind_a_stranger(make: _Named) -> None:
+    """Who loaded before somebody else wrote is not the next writer."""
     early, other = make(), make()
     _loaded(early)
     other.append(SAMPLE[0])

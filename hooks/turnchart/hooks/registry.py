@@ -248,8 +248,9 @@ def hook(
 
 def _make_dataclass(target: object) -> None:
     if isinstance(target, type) and "__dataclass_fields__" not in vars(target):
-        target.__doc__ = target.__doc__ or ""  # or dataclass would write one
+        doc = target.__doc__
         dataclass(kw_only=True, eq=False)(target)
+        target.__doc__ = doc  # dataclass writes one where there is none
 
 
 def _module(name: str) -> str:
@@ -274,7 +275,7 @@ def _legs(target: Callable[..., Any], marks: Marks) -> list[Callable[..., Any]]:
             legs.append(MethodType(method, object()))
         else:
             legs.append(partial(target, **dict.fromkeys(_function_parameters(target, marks.name))))
-        bind(point, legs[-1], id=marks.name, observes=marks.observes or None, timeout=marks.timeout)
+        bind(point, legs[-1], id=marks.name, observes=marks.observes, timeout=marks.timeout)
     return legs
 
 

@@ -400,16 +400,14 @@ class Agent(Driver):
     # -- tests -------------------------------------------------------------------------------------
 
     async def until(self, state: State) -> None:
-        """Wait until the agent reaches a turn state; the driver then waits there for ``go_on()``."""
+        """Wait until the agent reaches a turn state; the driver then waits there for ``go_on()``.
+
+        Call it in the task that started the one that prompts, so that it is not too late.
+        """
         gates = self._gates = self._gates or {}
         if state not in gates:
             gates[state] = (anyio.Event(), anyio.Event())
         await gates[state][0].wait()
-
-    def hold(self, state: State) -> None:
-        """Let the driver wait where it next reaches this state, until ``go_on()``."""
-        gates = self._gates = self._gates or {}
-        gates[state] = (anyio.Event(), anyio.Event())
 
     def go_on(self) -> None:
         """Let the driver go on from where ``until`` holds it."""

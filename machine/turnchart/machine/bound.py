@@ -73,7 +73,7 @@ def bind(
     where: str | None = None,
     timeout: float | None = None,
     on_error: OnError | None = None,
-    observes: bool | None = None,
+    observes: bool = False,
     tools: Iterable[str] = (),
     max_continues: int | None = None,
 ) -> BoundHook:
@@ -92,15 +92,16 @@ def bind(
     marks = _marks(call)
     name = id or (marks.name if marks else _name(call))
     who = f"hook `{name}` on {point}"
-    if marks and point not in marks.points:
-        raise TypeError(f"{who} cannot run there; it runs on {', '.join(marks.points)}")
-    if observes is None:
-        observes = contract.kind == "observer" or (marks is not None and marks.observes)
+    observes = observes or contract.kind == "observer" or (marks is not None and marks.observes)
     second = second_parameter(call, who)
     _check_second(second, observes, who)
     _check_settings(contract, who, on_error, tools, max_continues)
-    if timeout is None:
-        timeout = marks.timeout if marks and marks.timeout else None if second == "next" else HOOK_TIMEOUT
+    if marks and point not in marks.points:
+        raise TypeError(f"{who} cannot run there; it runs on {', '.join(marks.points)}")
+    if timeout is None and marks:
+        timeout = marks.timeout
+    if timeout is None and second != "next":
+        timeout = HOOK_TIMEOUT
     if on_error is None and marks and contract.on_error:
         on_error = marks.on_error
     return BoundHook(

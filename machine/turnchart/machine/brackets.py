@@ -1,4 +1,4 @@
-"""Turns, steps and tool calls: what is open, which numbers come next, and what would close an open end. Pure."""
+"""Turns, steps and tool calls: what is open, which numbers come next, what would close an open end. Pure."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
@@ -131,7 +131,7 @@ def _turn_start(at: Brackets, data: Mapping[str, Any]) -> str | None:
 def _turn_end(at: Brackets, data: Mapping[str, Any]) -> str | None:
     if not at.turn_open or data["turn"] != at.turn:
         return f"turn {data['turn']} is not open"
-    return f"step {at.step} is still open" if at.step_open else None
+    return f"step {at.step} is still open" if at.step_open else _lacks(data, "reason")
 
 
 def _step_start(at: Brackets, data: Mapping[str, Any]) -> str | None:
@@ -146,6 +146,22 @@ def _in_step(at: Brackets, data: Mapping[str, Any]) -> str | None:
     if at.step_open and data.get("step") == at.step and data.get("turn") == at.turn:
         return None
     return f"step {data.get('step')} of turn {data.get('turn')} is not open"
+
+
+def _answer(at: Brackets, data: Mapping[str, Any]) -> str | None:
+    wrong = _in_step(at, data)
+    if wrong is not None:
+        return wrong
+    asked = (part for part in data["message"]["content"] if part["type"] == "tool_call")
+    return next((lack for part in asked if (lack := _lacks(part, "id", "name"))), None)
+
+
+def _call(at: Brackets, data: Mapping[str, Any]) -> str | None:
+    return _in_step(at, data) or _lacks(data, "call_id", "tool")
+
+
+def _lacks(data: Mapping[str, Any], *names: str) -> str | None:
+    return next((f"it lacks {name!r}" for name in names if name not in data), None)
 
 
 def _result(at: Brackets, data: Mapping[str, Any]) -> str | None:
@@ -167,9 +183,9 @@ _RULES: Mapping[str, Callable[[Brackets, Mapping[str, Any]], str | None]] = {
     "system/message": _in_step,
     "request/header": _in_step,
     "request/context": _in_step,
-    "assistant/message": _in_step,
+    "assistant/message": _answer,
     "assistant/attempt": _in_step,
-    "tool/call": _in_step,
+    "tool/call": _call,
     "tool/result": _result,
     "leaf": _between_turns,
     "branch_summary": _between_turns,

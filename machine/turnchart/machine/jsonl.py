@@ -19,7 +19,7 @@ from anyio import to_thread
 from turnchart.machine.entries import Entry, decode, encode
 from turnchart.machine.errors import SessionCorrupt, SessionError, SessionLocked
 from turnchart.machine.locks import WriterLock
-from turnchart.machine.stores import Durability
+from turnchart.machine.stores import DAMAGED, Durability, why
 
 VERSION = 1
 """The format that this program writes, and the newest that it reads."""
@@ -96,7 +96,7 @@ class JsonlStore:
         try:
             header: Any = decode(line.decode())
             version, id = header["turnchart"], header["session"]
-        except (ValueError, RecursionError, KeyError, TypeError):
+        except DAMAGED:
             version = id = None
         if type(version) is not int or type(id) is not str or not id:
             raise SessionCorrupt(
@@ -145,12 +145,12 @@ class JsonlStore:
             raw = decode(line.decode())
         except (ValueError, RecursionError) as error:
             if file.read(1) or _holds_entry(line):
-                raise self._corrupt(seq, f"no valid JSON: {error}") from error
+                raise self._corrupt(seq, why(error)) from error
             return None
         try:
             entry = Entry.of(raw)
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise self._corrupt(seq, f"no entry: {error}") from error
+        except DAMAGED as error:
+            raise self._corrupt(seq, why(error)) from error
         if entry.seq != seq:
             raise self._corrupt(seq, f"seq {entry.seq} stands where {seq} belongs")
         return entry
@@ -298,7 +298,7 @@ def _holds_entry(line: bytes) -> bool:
     while at > 0:
         try:
             Entry.of(decode(line[at:].decode()))
-        except (ValueError, RecursionError, KeyError, TypeError, OverflowError):
+        except DAMAGED:
             at = line.find(b'{"seq":', at + 1)
         else:
             return True

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 DEEPEST = 40
-"""Substitutions nested deeper are not looked into."""
+"""Commands nested deeper than this are not looked into."""
 
 _BETWEEN = ";|&\n\r"
 _ENDS = frozenset(" \t()<>" + _BETWEEN)
@@ -26,6 +26,7 @@ _VARIABLE = re.compile(r"\$\{\w+\}", re.ASCII)
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
 _COMPUTING = frozenset("$`*?[{")
 _KEYWORDS = frozenset(("!", "{", "if", "then", "elif", "else", "while", "until", "do"))
+_SHELLS = frozenset(("ash", "bash", "dash", "ksh", "sh", "zsh"))
 _RUNNERS = frozenset(("builtin", "command", "doas", "env", "exec", "nohup", "sudo", "time", "xargs"))
 
 
@@ -48,7 +49,9 @@ class Part:
         keywords, and programs that run their arguments.
         """
         for rest in (self.raw, self.words):
-            while rest:
+            for _ in range(DEEPEST):
+                if not rest:
+                    break
                 yield " ".join(rest)
                 if _ASSIGNMENT.match(rest[0]) or rest[0] in _KEYWORDS:
                     rest = rest[1:]
@@ -101,12 +104,29 @@ class _Word(NamedTuple):
     plain: str
 
 
-def _program(words: list[_Word]) -> str:
-    """Return the word that names the program, behind assignments and keywords; empty for a test."""
-    for raw, _ in words:
-        if not _ASSIGNMENT.match(raw) and raw not in _KEYWORDS:
-            return "" if raw in ("[", "[[") else raw
+def _doubt_of(words: list[_Word]) -> str:
+    """Return why one may not see what a command starts; empty for nothing."""
+    count = 0
+    while count < len(words) and _introduces(words[count].plain):
+        count += 1
+    if count > DEEPEST:
+        return "very deep nesting"
+    if count == len(words):
+        return ""
+    program, name = words[count].raw, posixpath.basename(words[count].plain)
+    if program not in ("[", "[[") and any(char in _COMPUTING for char in program):
+        return "a program whose name is computed"
+    options = [word.plain for word in words[count + 1 :] if word.plain.startswith("-")]
+    if name == "eval" or (name in _SHELLS and any("c" in option for option in options)):
+        return "a command inside of text"
     return ""
+
+
+def _introduces(word: str) -> bool:
+    """Whether a word may stand before the program that a command is about."""
+    if _ASSIGNMENT.match(word) or word in _KEYWORDS or word.startswith("-"):
+        return True
+    return posixpath.basename(word) in _RUNNERS
 
 
 class _Reader:
@@ -163,8 +183,7 @@ class _Reader:
 
     def _part(self, words: list[_Word]) -> None:
         if words:
-            if any(char in _COMPUTING for char in _program(words)):
-                self.doubt = self.doubt or "a program whose name is computed"
+            self.doubt = self.doubt or _doubt_of(words)
             self.parts.append(Part(tuple(word.raw for word in words), tuple(word.plain for word in words)))
             words.clear()
 

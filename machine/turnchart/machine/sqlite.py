@@ -25,7 +25,7 @@ from uuid import uuid4
 from turnchart.machine.entries import Entry, decode
 from turnchart.machine.errors import SessionCorrupt, SessionError, SessionLocked
 from turnchart.machine.locks import WriterLock
-from turnchart.machine.stores import Durability
+from turnchart.machine.stores import DAMAGED, Durability, why
 
 VERSION = 1
 """The format that this program writes, and the newest that it reads."""
@@ -42,14 +42,16 @@ _SCHEMA = (
     "CREATE INDEX marks ON entries (type, session, seq) WHERE type = 'turn/start' OR type = 'session_info'",
 )
 _TABLES = frozenset(("meta", "sessions", "entries"))
+_SMALLEST = 512
+"""Bytes of the smallest SQLite file; SQLite takes what is smaller for an empty one, and overwrites it."""
 _INSERT = "INSERT INTO entries VALUES (?, ?, ?, ?, ?)"
 _SESSIONS = """
     SELECT id, created,
         (SELECT time FROM entries WHERE session = id ORDER BY seq DESC LIMIT 1),
         (SELECT max(seq) + 1 FROM entries WHERE session = id),
-        (SELECT line FROM entries WHERE type = 'session_info' AND session = id
+        (SELECT line FROM entries INDEXED BY marks WHERE type = 'session_info' AND session = id
             AND json_type(line, '$.data.name') IS NOT NULL ORDER BY seq DESC LIMIT 1),
-        (SELECT count(*) FROM entries WHERE type = 'turn/start' AND session = id)
+        (SELECT count(*) FROM entries INDEXED BY marks WHERE type = 'turn/start' AND session = id)
     FROM sessions ORDER BY created, id
 """
 
@@ -154,8 +156,8 @@ class SqliteStore:
     def _entry(self, line: str, seq: int) -> Entry:
         try:
             entry = Entry.of(decode(line))
-        except (ValueError, RecursionError, KeyError, TypeError, OverflowError) as error:
-            raise self._corrupt(seq, f"no entry: {error}") from error
+        except DAMAGED as error:
+            raise self._corrupt(seq, why(error)) from error
         if entry.seq != seq:
             raise self._corrupt(seq, f"seq {entry.seq} stands where {seq} belongs")
         return entry
@@ -296,6 +298,8 @@ def _rows(path: Path, sql: str, *args: Any) -> list[Any]:
         before = _stamp(path)
         if before is None:
             return []
+        if 0 < before.size < _SMALLEST:
+            raise _no_sqlite(path, "it is too small")
         how = "mode=ro" if before.wal else "immutable=1"
         try:
             with closing(sqlite3.connect(f"{path.as_uri()}?{how}", uri=True, timeout=PATIENCE)) as db:
@@ -334,4 +338,8 @@ def _is_store(db: sqlite3.Connection, path: Path) -> bool:
 def _unreadable(path: Path, error: sqlite3.DatabaseError) -> SessionError:
     if isinstance(error, sqlite3.OperationalError):
         return SessionError(f"{path} cannot be read: {error}")
-    return SessionCorrupt(f"{path} is no SQLite file, or a damaged one ({error}); restore a copy of it")
+    return _no_sqlite(path, error)
+
+
+def _no_sqlite(path: Path, because: object) -> SessionCorrupt:
+    return SessionCorrupt(f"{path} is no SQLite file, or a damaged one ({because}); restore a copy of it")

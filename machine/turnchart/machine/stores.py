@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from itertools import count
+from json import JSONDecodeError
 from typing import Literal, Protocol
 
 from turnchart.machine.entries import Entry
@@ -10,6 +11,19 @@ Durability = Literal["flush", "fsync"]
 """``flush``: a killed process loses nothing appended. ``fsync``: a power cut loses nothing flushed."""
 
 _ids = count(1)
+
+
+DAMAGED = (ValueError, RecursionError, KeyError, TypeError, OverflowError)
+"""What reading a line raises that is no entry."""
+
+
+def why(error: Exception) -> str:
+    """Say in words why a line is no entry."""
+    if isinstance(error, JSONDecodeError):
+        return f"no valid JSON: {error.msg} at character {error.pos + 1}"
+    if isinstance(error, KeyError):
+        return f"no entry: it lacks {error}"
+    return f"no {'entry' if isinstance(error, TypeError | OverflowError) else 'valid JSON'}: {error}"
 
 
 class Store(Protocol):

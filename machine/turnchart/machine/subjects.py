@@ -62,7 +62,7 @@ class TextSubject(Subject):
 class PathSubject(Subject):
     """Compared as what the path names, links and ``..`` resolved; relative patterns start at the root.
 
-    Outside of the root only an absolute pattern allows. Deny and ask also look at the path as it was given.
+    Outside of the root only an absolute pattern allows. Deny and ask also know links by name.
     """
 
     _NOWHERE: ClassVar[str] = "/\0"
@@ -76,11 +76,11 @@ class PathSubject(Subject):
             self._real = self._NOWHERE
         below = posixpath.relpath(self._real, base)
         self._below = None if below == ".." or below.startswith("../") else below
-        self._known = (text, given, posixpath.relpath(given, base), self._real, below)
+        self._known = (given, posixpath.relpath(given, base), self._real, below)
 
     def held_by(self, pattern: str) -> bool:
         """Whether a rule that denies or asks is about it."""
-        return any(_path_regex(pattern).fullmatch(form) for form in self._known)
+        return any(_path_regex(os.path.expanduser(pattern)).fullmatch(form) for form in self._known)
 
     def allowed_by(self, patterns: Mapping[str, str]) -> tuple[str, ...]:
         """Return the first rule that allows it."""
@@ -90,7 +90,7 @@ class PathSubject(Subject):
         form = self._real if pattern.startswith(("/", "~")) else self._below
         if form is None or form == self._NOWHERE:
             return False
-        return _path_regex(pattern).fullmatch(form) is not None
+        return _path_regex(os.path.expanduser(pattern)).fullmatch(form) is not None
 
 
 class ShellSubject(Subject):
@@ -150,4 +150,4 @@ def _regex(pattern: str) -> re.Pattern[str]:
 def _path_regex(pattern: str) -> re.Pattern[str]:
     """Return the pattern of a glob over paths; a folder with a trailing ``/`` is all that is in it."""
     whole = f"{pattern}**" if pattern.endswith("/") else pattern
-    return glob_regex(posixpath.normpath(os.path.expanduser(whole)), across=True)
+    return glob_regex(posixpath.normpath(whole), across=True)

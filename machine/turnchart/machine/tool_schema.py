@@ -13,7 +13,8 @@ from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 from pydantic_core import ErrorDetails
 
 from turnchart.machine.entries import Frozen, freeze
-from turnchart.machine.tools import ToolArgumentError, echo, hints_of, wants_context
+from turnchart.machine.tool_arguments import ToolArgumentError, echo
+from turnchart.machine.tools import hints_of, wants_context
 
 SHOWN = 80
 """So many characters of a wrong value are shown beside what was expected."""

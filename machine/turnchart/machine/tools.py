@@ -12,16 +12,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path, PurePath
-from types import NoneType
+from types import NoneType, UnionType
 from typing import (
     TYPE_CHECKING,
+    Annotated,
     Any,
     Literal,
     Never,
     TypedDict,
+    Union,
     Unpack,
     cast,
     get_args,
+    get_origin,
     get_type_hints,
     overload,
 )
@@ -30,18 +33,18 @@ from anyio import from_thread, to_thread
 
 from turnchart.machine.abort import AbortSignal
 from turnchart.machine.clock import SYSTEM_CLOCK, Clock
-from turnchart.machine.entries import Entry, Frozen
-from turnchart.machine.errors import TurnchartError
+from turnchart.machine.entries import Entry
 from turnchart.machine.messages import Content
 from turnchart.machine.outcomes import ToolFailed, failed, outcome_of, outcome_of_error
 from turnchart.machine.points import ToolOutcome, World
+from turnchart.machine.tool_arguments import ToolArgumentError, json_object
 
 if TYPE_CHECKING:
     from turnchart.machine.tool_schema import Parameters
 
 __all__ = [
     "Effects", "Execution", "ExecutionOf", "Settings", "SubjectKind", "Tool", "ToolArgumentError",
-    "ToolContext", "ToolFailed", "echo", "failed", "hints_of", "json_object", "outcome_of",
+    "ToolContext", "ToolFailed", "failed", "hints_of", "json_object", "outcome_of",
     "outcome_of_error", "run_tool", "tool", "wants_context",
 ]  # fmt: skip
 
@@ -53,29 +56,7 @@ SubjectKind = Literal["text", "path", "shell"]
 """How permissions compare the subject: as it stands, as a path below the root, or as a shell command."""
 Effects = Literal["read"]
 
-ECHO = 500
-"""So many characters of wrong arguments are shown to the model again."""
-LISTED = 20
-"""So many problems of one call are listed."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
-
-
-class ToolArgumentError(TurnchartError):
-    """The arguments of a call do not fit the tool.
-
-    Attributes:
-        tool: The name of the tool.
-        problems: What is wrong, field by field; the field is empty where it is the whole.
-    """
-
-    def __init__(self, tool: str, problems: Sequence[tuple[str, str]], given: object) -> None:
-        self.tool = tool
-        self.problems = tuple(problems)
-        listed = [f"- `{name}`: {what}" if name else f"- {what}" for name, what in self.problems[:LISTED]]
-        if len(self.problems) > LISTED:
-            listed.append(f"- and {len(self.problems) - LISTED} more")
-        wrong = "\n".join(listed)
-        super().__init__(f"the arguments of tool `{tool}` are wrong:\n{wrong}\nreceived: {echo(given, ECHO)}")
 
 
 class ToolContext:
@@ -234,9 +215,9 @@ class Settings(TypedDict, total=False):
     name: str
     description: str
     execution: Execution | ExecutionOf
-    subject: str
+    subject: str | None
     subject_kind: SubjectKind
-    effects: Effects
+    effects: Effects | None
     inline: bool
     timeout: float | None
 
@@ -281,12 +262,19 @@ def _check_subject(made: Tool, subject: str) -> None:
             f"tool `{made.name}`: its subject `{subject}` is no parameter;"
             f" it must be one of: {', '.join(parameters) or 'none, since it has no parameters'}"
         )
-    hint = hints[subject]
-    kinds = set(get_args(hint) or (hint,)) - {NoneType}
-    if made.subject_kind != "text" and not kinds & {str, Path, PurePath}:
+    if made.subject_kind != "text" and not _types(hints[subject]) <= {str, Path, PurePath, NoneType}:
         raise TypeError(
             f"tool `{made.name}`: its subject `{subject}` is compared as a {made.subject_kind}; type it str"
         )
+
+
+def _types(hint: Any) -> set[Any]:
+    """Return the types that an annotation joins with ``|``."""
+    if get_origin(hint) is Annotated:
+        return _types(get_args(hint)[0])
+    if get_origin(hint) in (Union, UnionType):
+        return {each for part in get_args(hint) for each in _types(part)}
+    return {hint}
 
 
 def _takes_ctx(name: str, fn: Callable[..., Any]) -> bool:
@@ -328,41 +316,6 @@ def _is_async(fn: Callable[..., Any]) -> bool:
     return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(getattr(fn, "__call__", None))  # noqa: B004  # an object whose call is async counts too
 
 
-def json_object(tool: str, arguments: Mapping[str, Any] | str) -> Mapping[str, Any]:
-    """Return what a model gave as an object; nothing at all is the empty one.
-
-    Raises:
-        ToolArgumentError: If it is text that is no JSON object.
-    """
-    if not isinstance(arguments, str):
-        return arguments
-    if not arguments.strip():
-        return Frozen()
-    try:
-        value = json.loads(arguments, parse_constant=_no_number)
-    except RecursionError:
-        raise ToolArgumentError(tool, [("", "they are nested too deeply")], arguments) from None
-    except ValueError as error:
-        raise ToolArgumentError(tool, [("", f"they must be a JSON object: {error}")], arguments) from None
-    if not isinstance(value, dict):
-        kind = "null" if value is None else type(value).__name__
-        raise ToolArgumentError(tool, [("", f"they must be a JSON object, not {kind}")], arguments)
-    return cast("dict[str, Any]", value)
-
-
-def _no_number(text: str) -> Never:
-    raise ValueError(f"{text} is no JSON number")
-
-
-def echo(given: object, most: int) -> str:
-    """Return what a model gave as JSON, cut after ``most`` characters."""
-    try:
-        text = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False, default=repr)
-    except (TypeError, ValueError, RecursionError):
-        return f"a {type(given).__name__} that is no JSON"
-    return text if len(text) <= most else f"{text[:most]}... ({len(text):,} characters)"
-
-
 async def run_tool(tool: Tool, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutcome:
     """Run a tool with parsed arguments and return what it gave; what it raises is an error outcome.
 
@@ -375,7 +328,7 @@ async def run_tool(tool: Tool, args: Mapping[str, Any], ctx: ToolContext) -> Too
         if tool.is_async or tool.inline:
             value = tool.fn(**args)
         else:
-            value = await to_thread.run_sync(partial(tool.fn, **args))
+            (value,) = await to_thread.run_sync(_wrapped_call, tool.fn, args)
         if inspect.isawaitable(value):
             value = await value
         return outcome_of(value)
@@ -383,3 +336,8 @@ async def run_tool(tool: Tool, args: Mapping[str, Any], ctx: ToolContext) -> Too
         return outcome_of_error(error)
     finally:
         ctx.settled = True
+
+
+def _wrapped_call(fn: Callable[..., Any], args: Mapping[str, Any]) -> tuple[Any]:
+    """Call a function in a worker thread; trio would refuse a bare awaitable from there."""
+    return (fn(**args),)

@@ -60,7 +60,7 @@ class Judge:
     @property
     def state(self) -> str:
         """The states that the walk can be in."""
-        return _titles(self._automaton.where(self._at))
+        return _shown(self._automaton.where(self._at))
 
     def take(self, entry: Entry) -> Verdict | None:
         """Take the next entry, or return why it is illegal. A judge that refused must not be asked again."""
@@ -145,6 +145,13 @@ class Mismatch:
     expected: tuple[str, ...]
     where: tuple[State, ...]
 
+    def __str__(self) -> str:
+        came = f"`{self.name}`" if self.name else "its end"
+        return (
+            f"name {self.index} of the trace, {came}, cannot come in {_shown(self.where)};"
+            f" it could be: {_listed(self.expected)}"
+        )
+
 
 def performed(names: Iterable[str], table: Table = LIFECYCLE, *, complete: bool = True) -> Mismatch | None:
     """Judge a trace of everything performed: entries, signals, hook points and calls, in order.
@@ -173,7 +180,7 @@ def performed(names: Iterable[str], table: Table = LIFECYCLE, *, complete: bool 
     return None
 
 
-def _titles(states: Iterable[State]) -> str:
+def _shown(states: Iterable[State]) -> str:
     return " or ".join(state.shown for state in states)
 
 

@@ -39,6 +39,7 @@ class Conversation:
         self._lines = lines
         self._interrupted = False
         self._leaving = False
+        self._over = False
         self._asked: _Asked | None = None
 
     async def turns(self, prompts: Sequence[str], inputs: Sequence[ScriptInput], report: Report) -> int:
@@ -59,12 +60,11 @@ class Conversation:
 
         async def talk() -> int:
             self._screen.line("Ctrl-C cuts off a turn, Ctrl-D leaves.")
-            stop = self._agent.on(
-                "agent/status", lambda signal, _: self._prompted(signal.data["status"])
-            )
+            stop = self._agent.on("agent/status", lambda signal, _: self._prompted(signal.data["status"]))
             self._prompted("idle")
             while (line := await self._lines.read()) is not None:
                 self._take(line)
+            self._over = True
             if self._asked is not None:
                 self._asked.give(None)
             stop()
@@ -76,6 +76,8 @@ class Conversation:
 
     async def answer(self) -> str | None:
         """Return the next line that is typed, which answers a question; None when there are no more."""
+        if self._over:
+            return None
         self._asked = asked = _Asked()
         try:
             return await asked.line()

@@ -25,15 +25,14 @@ def meanwhile(inputs: Iterable[ScriptInput]) -> list[ScriptInput]:
 
 async def play(agent: Agent, inputs: Sequence[ScriptInput]) -> None:
     """Give each input when the agent reaches its state, one after another; the driver waits there."""
+    held = False
     for given in inputs:
-        while True:
-            await agent.until(given.state)
-            if given.step in (None, _step(agent)):
-                break
+        while not (held and agent.state is given.state and given.step in (None, _step(agent))):
             agent.go_on()
-            agent.hold(given.state)
+            await agent.until(given.state)
+            held = True
         give(agent, given)
-        agent.go_on()
+    agent.go_on()
 
 
 def give(agent: Agent, given: ScriptInput) -> None:

@@ -54,7 +54,6 @@ class Shelf:
 
         if self.kind == "memory":
             return Session.memory(id)
-        self._prepare()
         if self.kind == "sqlite":
             return Session.sqlite(self.path, id or self._new_id(flow))
         from turnchart.machine.jsonl import JsonlStore
@@ -69,7 +68,7 @@ class Shelf:
         Raises:
             SessionError: If there is no such session; the message lists those that there are.
         """
-        known = [info.id for info in self.list()]
+        known = self.ids()
         if id not in known:
             listed = ", ".join(known[-_LISTED:]) or "none"
             more = f" (the last {_LISTED} of {len(known)})" if len(known) > _LISTED else ""
@@ -81,6 +80,16 @@ class Shelf:
         from turnchart.machine.jsonl import JsonlStore
 
         return JsonlStore(self.path if self.kind == "file" else self._file(id))
+
+    def ids(self) -> "list[str]":
+        """Return the ids of the sessions that there are; of a folder, the names of its files.
+
+        Raises:
+            SessionError: If it cannot be read.
+        """
+        if self.kind == "folder":
+            return sorted(path.stem for path in self.path.glob("*.jsonl"))
+        return [info.id for info in self.list()]
 
     def list(self) -> "list[SessionInfo]":
         """Return what there is, the oldest session first.
@@ -102,14 +111,14 @@ class Shelf:
         return self.path / f"{id}.jsonl"
 
     def _new_id(self, flow: str) -> str:
-        known = {info.id for info in self.list()}
+        known = self.ids()
         name = re.sub(r"[^\w.-]+", "-", flow).strip("-.") or "session"
         while (id := f"{name}-{token_hex(3)}") in known:
             pass
         return id
 
-    def _prepare(self) -> None:
-        """Make the folder of this program, which no repository should hold."""
+    def prepare(self) -> None:
+        """Make the folder of this program, which no repository should hold, where it will be needed."""
         if self.home is not None and not self.home.exists():
             self.home.mkdir(parents=True)
             (self.home / ".gitignore").write_text("*\n", "utf-8")

@@ -24,8 +24,8 @@ class Plan:
         inputs: What a script says while a turn runs.
     """
 
-    prompts: Sequence[str]
-    inputs: Sequence[ScriptInput] = ()
+    prompts: tuple[str, ...]
+    inputs: tuple[ScriptInput, ...] = ()
 
 
 def plan_of(flow: Flow, prompt: str | None, model: str | None, *, as_json: bool) -> Plan:
@@ -40,7 +40,7 @@ def plan_of(flow: Flow, prompt: str | None, model: str | None, *, as_json: bool)
         said = [read_all().strip()]
     if "" in said or (as_json and not said):
         raise typer.BadParameter("there is none: give it as an argument, or pipe it in", param_hint="PROMPT")
-    return Plan(said, meanwhile(inputs))
+    return Plan(tuple(said), tuple(meanwhile(inputs)))
 
 
 def _inputs(flow: Flow, model: str | None) -> Sequence[ScriptInput]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final, Literal, TextIO
 
 from turnchart.flows.cli.passing import Passing
-from turnchart.flows.cli.streams import write
+from turnchart.flows.cli.streams import same_file, write
 from turnchart.flows.cli.words import SHORT, arguments, failure, hook_result, one_line, plain, retry, text_of
 from turnchart.machine.agent import Agent
 from turnchart.machine.approvals import Question
@@ -23,7 +23,7 @@ _COLOURS: Final[Mapping[Style, str]] = {
 
 
 class Screen:
-    """Two streams that may be one terminal: a line of one never begins inside a line of the other.
+    """Two streams that may be one terminal or pipe: a line of one never begins inside a line of the other.
 
     Everything is made plain before it is written, so no model and no tool can send a terminal commands.
     """
@@ -31,7 +31,7 @@ class Screen:
     def __init__(self, out: TextIO | None = None, err: TextIO | None = None) -> None:
         self._out = sys.stdout if out is None else out
         self._err = sys.stderr if err is None else err
-        self._shared = self._out.isatty() and self._err.isatty()
+        self._shared = same_file(self._out, self._err)
         self._coloured = (
             self._err.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
         )
@@ -192,6 +192,6 @@ def _good(reason: str) -> Style:
 
 
 def asks(question: Question) -> str:
-    """Return a question as a person reads it."""
+    """Return a question as a person reads it, with the whole call: what is cut off could be anything."""
     reason = f"  ({one_line(question.reason)})" if question.reason else ""
-    return f"  may {one_line(question.tool)} run? {arguments(question.args)}{reason}"
+    return f"  may {one_line(question.tool)} run? {arguments(question.args, most=None)}{reason}"

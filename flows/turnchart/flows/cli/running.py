@@ -2,8 +2,10 @@
 
 import sys
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from shlex import quote
-from typing import Any
+from shutil import which
+from typing import Any, Final
 
 import anyio
 
@@ -24,6 +26,8 @@ from turnchart.machine.errors import ScriptError, TurnFailed
 from turnchart.machine.session import info
 from turnchart.machine.turn import Turn
 
+NAME: Final = "turnchart"
+
 
 class Run:
     """One run of an agent on the command line.
@@ -32,7 +36,7 @@ class Run:
         agent: Not open yet.
         plan: What is said to it.
         shelf: Where its session is kept.
-        info: What the session says of the flow that it is used with.
+        about: What the session says of the flow that it is used with.
         approve: How every question is answered; None asks somebody.
         as_json: Talk to a program, not to a person.
     """
@@ -42,7 +46,7 @@ class Run:
         agent: Agent,
         plan: Plan,
         shelf: Shelf,
-        info: Mapping[str, str],
+        about: Mapping[str, str],
         approve: Beforehand | None = None,
         *,
         as_json: bool = False,
@@ -50,7 +54,7 @@ class Run:
         self._agent = agent
         self._plan = plan
         self._shelf = shelf
-        self._info = info
+        self._about = about
         self._approve: Beforehand | None = approve
         self._emit = to_stream() if as_json else None
         self._screen = Screen()
@@ -59,17 +63,19 @@ class Run:
     def whole(self) -> int:
         """Do it all, and return the exit code of the process."""
         forgive()
+        self._shelf.prepare()
         try:
-            return anyio.run(self._open)
+            code = anyio.run(self._open)
         except KeyboardInterrupt:
-            return INTERRUPTED
+            code = INTERRUPTED
         except BaseExceptionGroup as group:
             raise first_error(group) from group
         finally:
             self._screen.close()
-            if self._emit is None and self._agent.session.entries:
-                for line in hints(self._agent.session.id, self._shelf):
-                    self._screen.line(line)
+        if self._emit is None and self._agent.session.entries:
+            for line in hints(self._agent.session.id, self._shelf):
+                self._screen.line(line)
+        return code
 
     async def _open(self) -> int:
         agent = self._agent
@@ -95,10 +101,10 @@ class Run:
         """Note in the session which flow it is used with, where it does not say so yet."""
         session = self._agent.session
         known = info(session)
-        if known.get("digest") != self._info["digest"]:
+        if known.get("digest") != self._about["digest"]:
             if known.get("digest"):
                 self._note(f"the flow is not the one that this session was last used with ({known['path']})")
-            session.append("session_info", Frozen(self._info))
+            session.append("session_info", Frozen(self._about))
 
     def _approver(self, talk: Conversation) -> Approver | None:
         """Return who answers questions; None where there is nobody."""
@@ -151,8 +157,16 @@ def hints(id: str, shelf: Shelf) -> Iterator[str]:
     """Yield the commands that show what was recorded."""
     if shelf.kind == "memory":
         return
-    name, store = quote(id), shelf.options()
+    name, store, called = quote(id), shelf.options(), program()
     yield f"session {one_line(id)} is kept in {shelf.path}"
-    yield f"  read it:   turnchart sessions show {name}{store}"
-    yield f"  draw it:   turnchart diagram --session {name} --view sequence{store}"
-    yield f"  verify it: turnchart verify {name}{store}"
+    yield f"  read it:   {called} sessions show {name}{store}"
+    yield f"  draw it:   {called} diagram --session {name} --view sequence{store}"
+    yield f"  verify it: {called} verify {name}{store}"
+
+
+def program() -> str:
+    """Return what calls this program again: its name, or its path where PATH does not lead there."""
+    called, found = Path(sys.argv[0]), which(NAME)
+    if called.name != NAME or (found and called.exists() and called.samefile(found)):
+        return NAME
+    return quote(str(called))

@@ -75,7 +75,7 @@ def tree(entries: Iterable["Entry"]) -> Iterator[str]:
             depth = 1
         if entry.parent != last:
             yield f"{'':>5}  (follows {'nothing' if entry.parent is None else entry.parent})"
-        last = entry.data.get("target") if entry.type == "leaf" else entry.seq
+        last = entry.seq
         if said is not None:
             yield f"{entry.seq:>5}  {'  ' * depth}{said.label:<10} {said.text}".rstrip()
         if entry.type in ("turn/start", "step/start"):

@@ -15,6 +15,14 @@ def write(stream: TextIO, text: str) -> None:
         throw_away(stream)
 
 
+def same_file(one: TextIO, other: TextIO) -> bool:
+    """Tell whether two streams lead to one place: a terminal, a pipe or a file."""
+    try:
+        return os.path.sameopenfile(one.fileno(), other.fileno())
+    except (OSError, ValueError):  # one of them is closed, or no file at all
+        return one is other
+
+
 def throw_away(stream: TextIO) -> None:
     """Let a stream lead nowhere, so that what it has buffered does not fail at the exit either."""
     nowhere = os.open(os.devnull, os.O_WRONLY)

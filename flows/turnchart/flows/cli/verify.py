@@ -17,10 +17,11 @@ def verify(
 ) -> None:
     """Judge the log of a session by the chart; name the first entry that is illegal. Only reads."""
     from turnchart.flows.cli.places import find
+    from turnchart.flows.cli.words import plain
 
     ok, text = judged(find(session, store))
-    typer.echo(text, err=not ok)
-    raise typer.Exit(not ok)
+    typer.echo(plain(text), err=not ok)
+    raise typer.Exit(0 if ok else 1)
 
 
 def judged(store: "Store") -> tuple[bool, str]:

@@ -35,15 +35,16 @@ def _shown(char: str) -> str:
     return "\N{SYMBOL FOR DELETE}" if char == "\x7f" else "\N{REPLACEMENT CHARACTER}"
 
 
-def one_line(text: str, most: int = SHORT) -> str:
+def one_line(text: str, most: int | None = SHORT) -> str:
     """Return text on one line, cut where it is long; a terminal can show it."""
     line = " ".join(plain(text).split())
-    return line if len(line) <= most else f"{line[: most - 1]}…"
+    return line if most is None or len(line) <= most else f"{line[: most - 1]}…"
 
 
-def arguments(given: object) -> str:
+def arguments(given: object, most: int | None = SHORT) -> str:
     """Return the arguments of a call on one line."""
-    return one_line(given if isinstance(given, str) else json.dumps(given, ensure_ascii=False, default=str))
+    text = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False, default=str)
+    return one_line(text, most)
 
 
 def text_of(message: Mapping[str, Any]) -> str:

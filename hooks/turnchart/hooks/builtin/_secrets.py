@@ -12,13 +12,12 @@ from typing import NamedTuple
 
 PLACEHOLDER = re.compile(r"\[redacted [\w-]+\]")
 
-
 ROUNDS = 10
 """Taking one secret out can show another, in text that is made to confuse; each round leaves less to find."""
 
 
 class Secret(NamedTuple):
-    """One kind of secret. Where the pattern has a group named ``secret``, only that is taken out."""
+    """One kind of secret. Of what the pattern finds, the last group is taken out; without a group, all."""
 
     name: str
     hints: tuple[str, ...]
@@ -48,20 +47,19 @@ def _redact_once(text: str, custom: Sequence[re.Pattern[str]]) -> str:
 
 def is_secret_name(name: str) -> bool:
     """Return whether a value under this name, in a file or an object, is a secret."""
-    return _SECRET_NAME.fullmatch(name) is not None
+    return _SECRET_NAME.search(name) is not None
 
 
-def is_plain(value: str) -> bool:
-    """Return whether a value is no secret although its name says so: a reference, a mask, too short."""
-    return len(value) < 4 or _REFERENCE.fullmatch(value) is not None
+def is_reference(value: str) -> bool:
+    """Return whether a value only stands for a secret: a variable, a template, a mask."""
+    return _REFERENCE.fullmatch(value) is not None
 
 
 def _replaced(name: str, found: re.Match[str]) -> str:
-    if "secret" not in found.re.groupindex:
-        return f"[redacted {name}]"
-    start, end = (at - found.start() for at in found.span("secret"))
-    if is_plain(found["secret"]):
+    group = found.lastgroup or 0
+    if is_reference(found[group]):
         return found[0]
+    start, end = (at - found.start() for at in found.span(group))
     return f"{found[0][:start]}[redacted {name}]{found[0][end:]}"
 
 
@@ -79,37 +77,34 @@ _REFERENCE = re.compile(
     re.ASCII,
 )
 
-# A name that ends like one of a secret, read from its start to its end in one go.
+# The end of a name under which a secret stands: `DB_PASSWORD`, `apiKey`, `client-secret`; no `page_token`.
 _NOT_SECRET = ("public", "primary", "foreign", "sort", "cache", "partition", "page", "next", "continuation")
+_NOT_BEFORE = "".join(f"(?<!{word}{gap})" for word in _NOT_SECRET for gap in ("_", "-", ""))
 _NAME = (
-    r"(?<![\w-])[\w-]++(?:"
-    + "|".join(f"(?<={word})" for word in ("token", "secret", "password", "passwd", "passphrase", "pwd"))
-    + r"|(?<=credential)|(?<=credentials)|(?<=[_-]key)|(?<=apikey)|(?-i:(?<=[a-z]Key)))"
-    + "".join(
-        f"(?<!{word}{gap}{kind})"
-        for word in _NOT_SECRET
-        for gap in ("_", "-", "")
-        for kind in ("key", "token")
-    )
+    r"(?:secret|passw(?:or)?d|passphrase|pwd|credentials?"
+    rf"|{_NOT_BEFORE}(?:token|(?<=[_-])key|(?<=api)key|(?-i:(?<=[a-z])Key)))(?![\w-])"
 )
+_CAPITAL_NAME = (
+    r"(?-i:SECRET|PASSW(?:OR)?D|PASSPHRASE|PWD|CREDENTIALS?"
+    rf"|(?i:{_NOT_BEFORE})(?:TOKEN|(?<=_)KEY|(?<=API)KEY))"
+)
+_OPTION = rf"(?<![\w-])--[\w-]*?{_NAME}"
 _IS = r"(?:\\*[\"'])?\s{0,3}+(?:=>|:=|=|:)\s{0,3}+"
 _EVIDENT = r"(?=[^\s\"']{0,60}?[0-9!@#%^*])"
 _BARE = r"(?P<secret>[^\s\"'`,;&|<>(){}\[\]\\]{6,}+)(?![(\[{])"
-_QUOTED = r"(?P<open>\\*[\"'])(?P<secret>(?:(?!(?P=open))(?:\\.|[^\n\\]))++)"
-_ENV_VALUE = r"(?P<secret>(?:\[redacted [\w-]+\]|[^\s\"'`;&|<>()\\]){4,}+)"
+_QUOTED = r"(?P<open>\\*[\"'])(?P<quoted>(?:(?!(?P=open))(?:\\.|[^\n\\])){4,}+)"
+_CAPITAL_VALUE = r"(?P<capital>(?:\[redacted [\w-]+\]|[^\s\"'`;&|<>()\\]){4,}+)"
 
-_START = "(?<![A-Za-z0-9])"
+_START = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))"  # of a word; in a JSON text, `\n` may stand before it
 _KEY_BLOCK = r"(?:(?!PRIVATE)[A-Z0-9]+ )*+PRIVATE KEY(?: BLOCK)?-----"
 _KEY_HEADER = r"(?:Proc-Type|DEK-Info|Version|Comment|Hash|Charset): [^\n\\]*"
 
-_SECRET_NAME = re.compile(_NAME, re.ASCII | re.IGNORECASE)
+_SECRET_NAME = re.compile(rf"{_NAME}\Z", re.ASCII | re.IGNORECASE)
 
 
 def _secret(name: str, hints: str, *patterns: str, flags: int = 0) -> Secret:
     return Secret(name, tuple(hints.split()), re.compile("|".join(patterns), re.ASCII | flags))
 
-
-_SECRET_WORDS = "key token secret passw passphrase pwd credential"
 
 SECRETS: tuple[Secret, ...] = (
     # A block, also one that was cut off at its end; then what was cut off at its beginning.
@@ -125,7 +120,7 @@ SECRETS: tuple[Secret, ...] = (
     _secret("url_password", "://", r"(?<=://)[^\s/:@\"'<>]*+:(?P<secret>[^\s/\"'<>]+)@"),
     _secret("aws_access_key", "akia asia abia acca", _START + "(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16,}+"),
     _secret(
-        "github_token", "gh github_pat",
+        "github_token", "ghp_ gho_ ghu_ ghs_ ghr_ github_pat_",
         _START + "gh[pousr]_[A-Za-z0-9]{16,}+", _START + r"github_pat_\w{16,}+",
     ),
     _secret("gitlab_token", "glpat-", _START + r"glpat-[\w-]{16,}+"),
@@ -136,7 +131,7 @@ SECRETS: tuple[Secret, ...] = (
     ),
     _secret("google_key", "aiza ya29.", _START + r"AIza[\w-]{30,}+", _START + r"ya29\.[\w.-]{16,}+"),
     _secret(
-        "slack_token", "xox xapp- hooks.slack", _START + "xox[a-z]-[A-Za-z0-9-]{8,}+",
+        "slack_token", "xox xapp- hooks.slack.com", _START + "xox[a-z]-[A-Za-z0-9-]{8,}+",
         _START + "xapp-[A-Za-z0-9-]{8,}+", r"(?<=hooks\.slack\.com/services/)[\w/-]{8,}+",
     ),
     _secret(
@@ -146,7 +141,7 @@ SECRETS: tuple[Secret, ...] = (
     _secret("npm_token", "npm_", _START + "npm_[A-Za-z0-9]{20,}+"),
     _secret("pypi_token", "pypi-age", _START + r"pypi-AgE[\w-]{16,}+"),
     _secret("huggingface_token", "hf_", _START + "hf_[A-Za-z0-9]{20,}+"),
-    _secret("jwt", "eyj", r"(?<![\w-])eyJ[\w-]{6,}+(?:\.[\w-]*+){2,4}"),
+    _secret("jwt", "eyj", _START + r"eyJ[\w-]{6,}+(?:\.[\w-]*+){2,4}"),
     _secret(
         "bearer_token", "bearer",
         _START + r"bearer\s{1,5}+(?P<secret>(?=[\w.~+/=-]{0,60}?[0-9])[\w.~+/=-]{10,}+|[\w.~+/=-]{24,}+)",
@@ -158,11 +153,11 @@ SECRETS: tuple[Secret, ...] = (
         r"(?P<secret>[^\s\"',;\\\[{$<]{4,}+)",
         flags=re.IGNORECASE,
     ),
-    _secret("secret", _SECRET_WORDS, rf"{_NAME}{_IS}{_QUOTED}", flags=re.IGNORECASE),
     _secret(
-        "secret", _SECRET_WORDS, rf"(?-i:(?<![\w-])(?=[A-Z0-9_]++=)){_NAME}={_ENV_VALUE}", flags=re.IGNORECASE
+        "secret", "key token secret passw passphrase pwd credential",
+        f"{_CAPITAL_NAME}={_CAPITAL_VALUE}", f"{_NAME}{_IS}(?:{_QUOTED}|{_EVIDENT}{_BARE})",
+        flags=re.IGNORECASE,
     ),
-    _secret("secret", _SECRET_WORDS, rf"{_NAME}{_IS}{_EVIDENT}{_BARE}", flags=re.IGNORECASE),
-    _secret("secret", _SECRET_WORDS, rf"(?=--){_NAME}\s{{1,3}}+{_EVIDENT}{_BARE}", flags=re.IGNORECASE),
+    _secret("secret", "--", rf"{_OPTION}\s{{1,3}}+{_EVIDENT}{_BARE}", flags=re.IGNORECASE),
 )  # fmt: skip
 """The kinds of secrets, those with a shape of their own first; the last go by the name before a value."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, cast
 
-from turnchart.hooks.builtin._secrets import is_plain, is_secret_name, redact
+from turnchart.hooks.builtin._secrets import is_reference, is_secret_name, redact
 from turnchart.hooks.params import Pattern
 from turnchart.hooks.registry import hook
 from turnchart.machine.messages import Block, Message, Thinking, block, message
@@ -11,6 +11,9 @@ from turnchart.machine.points import Context, PostTool, PreTool
 
 _NAMES = frozenset(("type", "id", "name", "signature"))
 """The fields of a block that are no content."""
+
+SHORTEST = 4
+"""A value that is shorter is no secret, whatever its name says."""
 
 
 @hook("redact_secrets", on_error="stop")
@@ -40,8 +43,8 @@ class RedactSecrets:
         return payload.replace(messages=tuple(seen[id(given)][1] for given in payload.messages))
 
     def pre_tool(self, payload: PreTool) -> PreTool:
-        """Clean the arguments of a call."""
-        return payload.replace(args=self._value(payload.args))
+        """Clean the arguments of a call; their names are the tool's."""
+        return payload.replace(args={name: self._value(value, name) for name, value in payload.args.items()})
 
     def post_tool(self, payload: PostTool) -> PostTool:
         """Clean what a tool gave back."""
@@ -72,8 +75,8 @@ class RedactSecrets:
 
     def _value(self, value: Any, name: str = "") -> Any:
         if isinstance(value, str):
-            named = is_secret_name(name) and not is_plain(value)
-            return "[redacted secret]" if named else redact(value, self.patterns)
+            is_secret = len(value) >= SHORTEST and is_secret_name(name) and not is_reference(value)
+            return "[redacted secret]" if is_secret else redact(value, self.patterns)
         if isinstance(value, Mapping):
             items = cast("Mapping[str, Any]", value).items()
             return {self._value(key): self._value(item, key) for key, item in items}

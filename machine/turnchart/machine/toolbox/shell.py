@@ -173,11 +173,13 @@ class Output:
         while True:
             await anyio.wait_readable(reading)
             data = os.read(reading, 65_536)
-            self._add(self._decode(data, not data))
+            self.add(data)
             if not data:
                 return
 
-    def _add(self, text: str) -> None:
+    def add(self, data: bytes) -> None:
+        """Take the next bytes; none at all are the end."""
+        text = self._decode(data, not data)
         if text and self.written < self._most:
             self._report(neutral(text))
         self.written += len(text)

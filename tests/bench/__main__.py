@@ -1,0 +1,27 @@
+"""How fast Turnchart is, beside its peers in one run.
+
+    python tests/bench [--rounds 3] [--peers bare,agno,burr,turnchart] [--rows a,b,c,d,e,g,h,start]
+                       [--seconds 0.8] [--json FILE]
+
+| row | work |
+|---|---|
+| a | one turn, one model request, a two-letter answer |
+| b | one turn: the model calls one tool, then answers |
+| c | one turn: ten tool calls that may run in parallel, then the answer |
+| d | a streamed answer of 1,000 chunks, per chunk |
+| e | row a on top of a conversation of 100 and of 10,000 messages |
+| g | memory of an idle agent, and with its finished one-turn conversation |
+| h | 1,000 agents at once, each one turn, the model taking 50 ms |
+| start | what the command line takes to start |
+
+Only ratios within one run count: to the floor, which is a loop written by hand (peers/bare.py).
+"""
+
+import sys
+from pathlib import Path
+
+if __name__ == "__main__":
+    sys.path[0] = str(Path(__file__).resolve().parents[2])  # as `python -m tests.bench` would have it
+    from tests.bench.command import main
+
+    main()

@@ -1,0 +1,154 @@
+"""The tables: every peer beside the floor, and Turnchart beside its goals."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tests.bench import startup
+from tests.bench.rounds import Results
+
+FLOOR = "bare"
+UNITS = {"a": "µs", "b": "µs", "c": "µs", "d": "µs", "e": "µs", "g": "KiB"}
+
+
+class Goal(NamedTuple):
+    """What a figure of Turnchart may be at most.
+
+    Attributes:
+        figure: Its name.
+        most: How often its floor, or in its unit where it has none.
+        floor: The peer and the figure that it is compared with.
+    """
+
+    figure: str
+    most: float
+    floor: tuple[str, str] | None
+
+
+class Judged(NamedTuple):
+    """A figure beside its goal. ``found`` and ``most`` are multiples of ``floor``, or in ``unit``."""
+
+    figure: str
+    value: float
+    unit: str
+    floor: str
+    found: float
+    most: float | None
+
+    @property
+    def mark(self) -> str:
+        """Say whether the goal is met."""
+        return "" if self.most is None else "met" if self.found <= self.most else "MISSED"
+
+
+def _of_floor(figure: str, most: float, reference: float) -> Goal:
+    """Return a goal that was set where the floor took ``reference``: what counts is the ratio."""
+    return Goal(figure, most / reference, (FLOOR, figure.split()[0]))
+
+
+def _of_start(figure: str, most: float) -> Goal:
+    return Goal(figure, most, ("turnchart", startup.FLOOR))
+
+
+GOALS = (
+    _of_floor("a", 70, 0.7),
+    _of_floor("b", 120, 14),
+    _of_floor("c", 400, 64),
+    _of_floor("d", 1, 0.36),
+    _of_floor("a jsonl", 150, 0.7),
+    _of_floor("b jsonl", 250, 14),
+    _of_floor("c jsonl", 600, 64),
+    Goal("e10000", 1.2, ("turnchart", "e100")),
+    Goal("g agent", 3, None),
+    Goal("g conversation", 8, None),
+    _of_floor("h", 0.15, 0.06),
+    _of_start("--help", 2.5),
+    _of_start("check", 2.5),
+    _of_start("diagram", 3.5),
+)
+
+
+def goals(results: Results) -> list[Judged]:
+    """Return the figures of Turnchart: those with a goal, where its floor was measured too; then the others."""
+    judged = [found for goal in GOALS if (found := _judged(results, goal)) is not None]
+    known = {each.figure for each in judged}
+    others = [name for name in results.rounds.get("turnchart", {}) if name not in known]
+    return judged + [_without_goal(results, name) for name in others]
+
+
+def _without_goal(results: Results, name: str) -> Judged:
+    value = results.value("turnchart", name) or 0
+    floor = results.value(FLOOR, name.split()[0])
+    return Judged(name, value, _unit(name), FLOOR, value / floor if floor else 0, None)
+
+
+def _judged(results: Results, goal: Goal) -> Judged | None:
+    value, unit = results.value("turnchart", goal.figure), _unit(goal.figure)
+    if value is None:
+        return None
+    if goal.floor is None:
+        return Judged(goal.figure, value, unit, "", value, goal.most)
+    peer, figure = goal.floor
+    floor = results.value(peer, figure)
+    named = FLOOR if peer == FLOOR else figure
+    return Judged(goal.figure, value, unit, named, value / floor, goal.most) if floor else None
+
+
+def _unit(figure: str) -> str:
+    """Return the unit of a figure: times of a turn in microseconds, memory in KiB, the others in seconds."""
+    row = figure.split()[0].rstrip("0123456789")
+    return UNITS.get(row, "s")
+
+
+# -- as text -----------------------------------------------------------------------------------
+
+
+def beside_peers(results: Results) -> str:
+    """Return a table with a line a figure and a column a peer; in parentheses the multiple of the floor."""
+    peers = list(results.rounds)
+    names = [name for name in _figures(results) if any(_of(results, peer, name) for peer in peers)]
+    lines = [[f"{name}, {_unit(name)}", *[_of(results, peer, name) for peer in peers]] for name in names]
+    return _table(["figure", *peers], lines) if lines else ""
+
+
+def _figures(results: Results) -> list[str]:
+    """Return the figures that more than one peer has."""
+    found = [name for figures in results.rounds.values() for name in figures]
+    return [name for name in dict.fromkeys(found) if found.count(name) > 1]
+
+
+def _of(results: Results, peer: str, name: str) -> str:
+    value, floor = results.value(peer, name), results.value(FLOOR, name)
+    if value is None:
+        return ""
+    return _number(value) if not floor or peer == FLOOR else f"{_number(value)} ({_number(value / floor)} x)"
+
+
+def table_of_goals(judged: Sequence[Judged]) -> str:
+    """Return a table with a line a figure: what was found, what the goal allows, and whether it is met."""
+    return _table(
+        ["turnchart", "found", "of its floor", "goal", ""],
+        [
+            [
+                each.figure,
+                f"{_number(each.value)} {each.unit}",
+                f"{_number(each.found)} x {each.floor}" if each.floor and each.found else "",
+                "" if each.most is None else f"{_number(each.most)} {'x' if each.floor else each.unit}",
+                each.mark,
+            ]
+            for each in judged
+        ],
+    )
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def _table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    widths = [max(len(line[i]) for line in [head, *lines]) for i in range(len(head))]
+    rule = ["-" * widths[0], *["-" * (width - 1) + ":" for width in widths[1:]]]
+    padded = [
+        "| " + " | ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])]) + " |"
+        for line in [head, rule, *lines]
+    ]
+    return "\n".join([*padded, ""])

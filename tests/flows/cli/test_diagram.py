@@ -1,0 +1,76 @@
+from collections.abc import Callable
+from pathlib import Path
+from shutil import which
+from typing import Any
+
+import pytest
+
+from turnchart.diagrams import sequence_diagram, session_overlay, state_diagram
+from turnchart.flows import load_flow
+from turnchart.machine.session import Session
+
+Cli = Callable[..., Any]
+
+
+def test_the_bare_lifecycle(cli: Cli) -> None:
+    assert cli("diagram") == (0, state_diagram(), "")
+    assert cli("diagram", "--view", "sequence") == (0, sequence_diagram(), "")
+    assert cli("diagram", "--format", "dot", "--detail") == (0, state_diagram(format="dot", detail=True), "")
+
+
+def test_a_flow(cli: Cli) -> None:
+    assert cli("diagram", "demo", "--view", "sequence").out == sequence_diagram(load_flow("demo"))
+
+
+def test_a_session(cli: Cli) -> None:
+    session = Session.sqlite("some.db", "mine")
+    session.set_name("x")
+    session.close()
+    expected = sequence_diagram(session_overlay(session.entries, "session mine"))
+    command = ("diagram", "--session", "mine", "--view", "sequence", "--store", "some.db")
+    assert cli(*command) == (0, expected, "")
+    assert cli("diagram", "--session", "some.db", "--view", "sequence").out == expected
+    missing = cli("diagram", "--session", "yours", "--store", "some.db")
+    assert (missing.code, "no session 'yours'" in missing.err) == (1, True)
+
+
+@pytest.mark.skipif(which("dot") is None, reason="the program dot is not installed")
+def test_an_image(cli: Cli, tmp_path: Path) -> None:
+    assert cli("diagram", "--format", "svg").out.startswith("<?xml")
+    assert cli("diagram", "--format", "png", "-o", "new/picture.png").code == 0
+    assert (tmp_path / "new/picture.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("options", "wrong"),
+    [
+        (("--view", "sequence", "--format", "svg"), "there is no svg of a sequence view"),
+        (("--view", "sequence", "--format", "dot"), "there is no dot of a sequence view"),
+        (("demo", "--session", "x"), "not both"),
+        (("--check",), "name that with -o"),
+        (("--view", "sideways"), "sideways"),
+    ],
+)
+def test_what_makes_no_sense_is_wrong_usage(cli: Cli, options: tuple[str, ...], wrong: str) -> None:
+    ended = cli("diagram", *options)
+    assert (ended.code, wrong in ended.err.replace("\n", " ")) == (2, True)
+
+
+def test_a_file_is_written_and_compared(cli: Cli, tmp_path: Path) -> None:
+    check = ("diagram", "-o", "made.mmd", "--check")
+    assert cli(*check) == (1, "", "made.mmd is not there\n")
+    assert cli("diagram", "-o", "made.mmd") == (0, "", "")
+    assert cli(*check) == (0, "", "")
+    made = tmp_path / "made.mmd"
+    made.write_text(made.read_text("utf-8").replace("wake", "waken", 1), "utf-8")
+    ended = cli(*check)
+    assert (ended.code, ended.out) == (1, "")
+    assert "made.mmd is stale\n" in ended.err
+    assert "-  idle --> claiming : waken\n+  idle --> claiming : wake\n" in ended.err
+
+
+def test_a_long_difference_is_cut(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "made.mmd").write_text("something else\n" * 50, "utf-8")
+    ended = cli("diagram", "-o", "made.mmd", "--check")
+    assert ended.err.splitlines()[-1].endswith("more lines")
+    assert len(ended.err.splitlines()) < 25

@@ -1,0 +1,90 @@
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Cli = Callable[..., Any]
+HEAVY = (
+    "statemachine",
+    "graphviz",
+    "rich",
+    "pygments",
+    "pydantic_ai",
+    "trio",
+    "asyncio",
+    "sqlite3",
+    "hypothesis",
+)
+OURS = (
+    "turnchart.machine.chart",
+    "turnchart.machine.driver",
+    "turnchart.machine.agent",
+    "turnchart.diagrams",
+)
+
+
+def fresh(code: str) -> subprocess.CompletedProcess[str]:
+    """Run code in a new interpreter that finds what this one finds."""
+    path = os.pathsep.join(entry for entry in sys.path if entry)
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "forbidden"),
+    [
+        (["--help"], (*HEAVY, *OURS, "pydantic", "yaml", "anyio")),
+        (["run", "--help"], (*HEAVY, *OURS, "yaml", "anyio")),
+        (["check", "demo"], (*HEAVY, *OURS)),
+        (["flows"], (*HEAVY, *OURS)),
+    ],
+)
+def test_a_command_loads_only_what_it_needs(arguments: list[str], forbidden: tuple[str, ...]) -> None:
+    code = (
+        "import sys\nfrom turnchart.flows.cli import main\n"
+        f"try:\n    main({arguments!r})\nexcept SystemExit as end:\n    assert not end.code\n"
+        f"print('loaded:', sorted(set({forbidden!r}) & set(sys.modules)))"
+    )
+    ended = fresh(code)
+    assert (ended.stdout.splitlines()[-1], ended.stderr) == ("loaded: []", "")
+
+
+def test_help_names_the_commands_that_there_are(cli: Cli) -> None:
+    ended = cli("--help")
+    assert ended.code == 0
+    commands = ended.out.partition("Commands:")[2].splitlines()[1:]
+    assert [line.split()[0] for line in commands if line.startswith("  ") and line[2] != " "] == [
+        "run", "check", "diagram", "verify", "flows", "sessions",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["nothing"], ["run"], ["run", "demo", "--approve", "some"], ["run", "demo", "--x"]]
+)
+def test_wrong_usage(cli: Cli, arguments: list[str]) -> None:
+    ended = cli(*arguments)
+    assert (ended.code, "Usage: turnchart" in ended.out + ended.err) == (2, True)
+
+
+def test_an_error_is_one_line_that_no_terminal_obeys(cli: Cli) -> None:
+    ended = cli("verify", "no\x1b[2Jbody")
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.err.startswith("turnchart: there is no session")
+    assert "\x1b" not in ended.err
+
+
+def test_a_reader_that_goes_away_is_no_crash() -> None:
+    code = (
+        "import os, sys\nfrom turnchart.flows.cli import main\n"
+        "r, w = os.pipe()\nos.close(r)\nos.dup2(w, 1)\nmain(['diagram'])"
+    )
+    ended = fresh(code)
+    assert (ended.returncode, ended.stderr) == (1, "")

@@ -1,0 +1,45 @@
+from collections.abc import Callable
+from pathlib import Path
+
+from turnchart.flows.load import load_flow
+from turnchart.machine.states import State
+
+Write = Callable[..., Path]
+
+
+def test_hooks_and_settings_are_drawn_where_they_act(write: Write) -> None:
+    write(
+        """
+        version: 1
+        name: drawn
+        model: {id: test, fallback: [a:b]}
+        tools: [shell, read_file]
+        permissions: {default: deny, allow: [read_file]}
+        hooks:
+          pre_tool:
+            - {use: redact_secrets, tools: [shell, 'read_*']}
+            - {use: redact_secrets, id: off, disabled: true}
+          context: [{use: redact_secrets, id: clean}]
+        limits: {max_steps: 5, max_seconds: 2.5}
+        """
+    )
+    overlay = load_flow("flow.yaml").overlay()
+    assert overlay.title == "drawn"
+    assert overlay.hooks == {
+        "pre_tool": ("redact_secrets [shell, read_*] (flow.yaml:8)",),
+        "context": ("clean (flow.yaml:10)",),
+    }
+    assert overlay.notes[State.TOOLING] == (
+        "tools: shell, read_file", "permissions: default deny", "allow: read_file",
+    )  # fmt: skip
+    assert overlay.notes[State.RETRYING] == ("retry: 5 attempts, 1 to 60 s", "fallback: a:b")
+    assert overlay.notes[State.STOPPING] == ("limits: max_steps 5, max_seconds 2.5, max_continues 8",)
+    assert overlay.notes[State.REQUESTING] == ("model: test",)
+
+
+def test_a_bare_flow_says_little(write: Write) -> None:
+    write("version: 1\ntools: [shell]\n")
+    overlay = load_flow("flow.yaml").overlay()
+    assert overlay.hooks == {}
+    assert State.REQUESTING not in overlay.notes
+    assert overlay.notes[State.TOOLING][1] == "permissions: reads allowed, the rest asks"

@@ -1,0 +1,92 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from turnchart.flows.check import examine
+from turnchart.flows.tool_checks import permissions_of
+from turnchart.machine.permissions import Permissions
+
+Found = Callable[..., list[tuple[str, int, int]]]
+Write = Callable[..., Path]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("tools: [shell, read_file, list_files]\n", []),
+        ("tools: []\n", []),
+        ("tools: [Shell]\n", [("unknown-tool", 2, 9)]),
+        ("tools: [code_execution]\n", [("not-yet", 2, 9)]),
+        ("tools: [{mcp: github}]\n", [("not-yet", 2, 15)]),
+        ("tools: [shell, {use: shell, as: sh}]\n", []),
+        ("tools: [shell, {use: read_file, as: shell}]\n", [("duplicate-tool", 2, 37)]),
+        ("tools: [{use: shell, with: {timeout: 0}}]\n", [("bad-value", 2, 38)]),
+        ("tools: [{use: shell, with: {env_from: [A, 'B C']}}]\n", [("bad-value", 2, 43)]),
+        ("tools: [{use: shell, with: {cwd: /etc}}]\n", [("path-outside", 2, 34)]),
+        ("tools: [{use: shell, execution: fast}]\n", [("bad-value", 2, 33)]),
+    ],
+)
+def test_tools(found: Found, text: str, expected: list[tuple[str, int, int]]) -> None:
+    assert found(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("rules", "expected"),
+    [
+        ("allow: [shell, 'shell(ls *)', '*_files', 'read_file(src/**)']", []),
+        ("deny: ['shell(']", [("permission-rule", 3, 22)]),
+        ("deny: ['']", [("permission-rule", 3, 22)]),
+        ("ask: ['shel(ls)']", [("dead-permission", 3, 21)]),
+        ("allow: ['github.*']", [("dead-permission", 3, 23)]),
+        ("allow: ['add(1)', add]", [("dead-permission", 3, 23), ("dead-permission", 3, 33)]),
+        ("allow: shell", [("bad-value", 3, 22)]),
+    ],
+)
+def test_permissions(found: Found, rules: str, expected: list[tuple[str, int, int]]) -> None:
+    assert found(f"tools: [shell, read_file, list_files]\npermissions: {{{rules}}}\n") == expected
+
+
+@pytest.mark.parametrize("tools", ["", "tools: [shell, 5]\n", "tools: [shell, {mcp: github}]\n"])
+def test_where_not_all_tools_are_known_no_rule_is_dead(found: Found, tools: str) -> None:
+    hooks = "hooks: {pre_tool: [{use: redact_secrets, tools: [x]}]}"
+    told = found(f"{tools}permissions: {{allow: [anything]}}\n{hooks}\n")
+    assert not {"dead-permission", "dead-matcher"} & {code for code, *_ in told}
+
+
+def test_only_rules_of_the_file_that_lists_the_tools_can_be_dead(write: Write) -> None:
+    write("version: 1\ntools: [shell, read_file]\npermissions: {deny: [read_file]}\n", "base.yaml")
+    write("version: 1\nextends: base.yaml\ntools: [shell]\npermissions: {deny: [list_files]}\n")
+    assert [(p.code, p.file, p.line) for p in examine("flow.yaml").problems] == [
+        ("dead-permission", "flow.yaml", 4)
+    ]
+
+
+def test_a_pattern_needs_a_subject(write: Write) -> None:
+    write(
+        "from turnchart.machine import tool\n\n@tool\ndef add(a: int) -> int:\n    return a\n",
+        "subjectless.py",
+    )
+    write("version: 1\ntools: [add]\npermissions: {allow: [add, 'add(1)']}\n")
+    (problem,) = examine("flow.yaml", ["subjectless"]).problems
+    assert (problem.code, problem.line, problem.column) == ("permission-rule", 3, 28)
+    assert "has no subject" in problem.message
+
+
+def test_an_entry_names_its_tool_and_says_how_it_runs(write: Write) -> None:
+    write("version: 1\ntools: [{use: read_file, as: look, execution: exclusive}]\n")
+    (named,) = examine("flow.yaml").tools
+    assert named.tool is not None
+    assert (named.name, named.tool.name, named.tool.execution) == ("look", "look", "exclusive")
+
+
+def test_a_tool_of_a_plugin_takes_no_parameters(write: Write) -> None:
+    write(
+        "from turnchart.machine import tool\n\n@tool\ndef sub(a: int) -> int:\n    return a\n", "bare_tool.py"
+    )
+    write("version: 1\ntools: [{use: sub, with: {a: 1}}]\n")
+    assert [p.code for p in examine("flow.yaml", ["bare_tool"]).problems] == ["bad-value"]
+
+
+def test_without_permissions_reading_is_allowed_and_the_rest_asks() -> None:
+    assert permissions_of(None) == Permissions.reads()

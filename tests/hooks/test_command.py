@@ -1,0 +1,181 @@
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import pytest
+
+from turnchart.hooks.command import Command, CommandFailed, answer
+from turnchart.machine.chain import run_chain
+from turnchart.machine.clock import SYSTEM_CLOCK
+from turnchart.machine.entries import Frozen
+from turnchart.machine.errors import HookFailed
+from turnchart.machine.points import (
+    POINTS,
+    AddContext,
+    Ask,
+    Call,
+    Deny,
+    Payload,
+    PostTool,
+    PreTool,
+    Request,
+    RequestError,
+    Retry,
+    SessionStart,
+    TurnStopping,
+)
+from turnchart.machine.world import AgentWorld
+
+CALL = PreTool(tool="shell", args=Frozen(command="ls"), session="s1")
+
+
+@dataclass
+class Finished:
+    output: str = ""
+    exit_code: int = 0
+    errors: str = ""
+
+
+@dataclass
+class World:
+    """Answers instead of a program, and keeps what it was asked."""
+
+    finished: Finished
+    asked: dict[str, Any] = field(default_factory=dict[str, Any])
+    root: str = "/root"
+
+    async def run(
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: str = "",
+        timeout: float = 30,  # noqa: ASYNC109  # the protocol names it so
+        env: Mapping[str, str] | None = None,
+    ) -> Finished:
+        self.asked = {"argv": argv, "stdin": json.loads(stdin), "timeout": timeout, "env": env}
+        return self.finished
+
+    def now(self) -> float:
+        return 0.0
+
+    async def ask_model(self, model: str, prompt: str) -> str:
+        raise NotImplementedError
+
+    def read(self, path: str) -> str:
+        raise NotImplementedError
+
+    def append(self, path: str, text: str) -> None:
+        raise NotImplementedError
+
+    def notice(self, text: str) -> None:
+        raise NotImplementedError
+
+
+def said(point: str, payload: Payload, **answer_: Any) -> object:
+    return answer(POINTS[point], payload, json.dumps(answer_))
+
+
+@pytest.mark.parametrize("output", ["", " \n", "{}"])
+def test_saying_nothing_is_no_opinion(output: str) -> None:
+    assert answer(POINTS["pre_tool"], CALL, output) is None
+
+
+def test_decisions_by_their_words() -> None:
+    assert said("pre_tool", CALL, decision="deny", reason="no") == Deny("no")
+    assert said("pre_tool", CALL, decision="ask") == Ask("")
+    assert said("request_error", RequestError(), decision="retry", after=2, model="a:b") == Retry(2, "a:b")
+    assert said("session_start", SessionStart(), context="Be kind.") == AddContext("Be kind.")
+
+
+def test_changes() -> None:
+    changed = said("pre_tool", CALL, set={"args": {"command": "ls -h"}})
+    assert isinstance(changed, PreTool)
+    assert changed.args == {"command": "ls -h"}
+    assert said("pre_tool", CALL, decision="allow", set={"args": {"command": "ls -h"}}) == changed
+    told = said("post_tool", PostTool(), context="Read it again.")
+    assert isinstance(told, PostTool)
+    assert told.context == "Read it again."
+
+
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [
+        ("yes", "stdout is no JSON object: 'yes'"),
+        ("[1]", "stdout is no JSON object but [1]"),
+        ("[" * 100_000, "stdout is no JSON object"),
+        ('{"decison": "deny"}', "unknown key 'decison'"),
+        ('{"decision": "block"}', "no decision 'block' on pre_tool; decisions: allow, ask, deny"),
+        ('{"set": {"tool": "x"}}', "'tool' cannot be set on pre_tool; it may change args"),
+        ('{"decision": "deny", "reason": 1}', "reason must be text, not 1"),
+        ('{"decision": ["deny"]}', "no decision ['deny']"),
+        ('{"set": 1}', "set must be an object"),
+        ('{"context": "x"}', "context cannot be added on pre_tool"),
+        ('{"context": 1}', "context must be text"),
+        ('{"decision": "deny", "set": {"args": {}}}', "give one of the two"),
+        (json.dumps({"reason": "x" * 1024 * 1024}), "more than 1 MiB"),
+    ],
+)
+def test_anything_else_is_a_failure(output: str, message: str) -> None:
+    with pytest.raises(CommandFailed) as caught:
+        answer(POINTS["pre_tool"], CALL, output)
+    assert message in str(caught.value)
+
+
+async def test_the_program_is_told_the_payload_and_what_it_may_know(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OURS", "1")
+    world = World(Finished('{"decision": "deny", "reason": "no"}'))
+    command = Command("pre_tool", ("check", "-x"), {"A": "b"}, {"THEIRS": "OURS", "NONE": "NOT_SET"}, 5)
+    verdict = await run_chain("pre_tool", CALL, [command], world=world)
+    assert verdict.decision == Deny("no")
+    assert world.asked["argv"] == ("check", "-x")
+    assert world.asked["timeout"] == 5
+    assert world.asked["env"] == {
+        "TURNCHART_ROOT": "/root", "TURNCHART_SESSION": "s1", "A": "b", "THEIRS": "1",
+    }  # fmt: skip
+    told = world.asked["stdin"]
+    assert (told["protocol"], told["point"], told["tool"], told["args"]) == (
+        1, "pre_tool", "shell", {"command": "ls"},
+    )  # fmt: skip
+
+
+async def test_a_failing_program_denies_at_a_gate_and_says_why() -> None:
+    world = World(Finished("", 2, "first\ncan't open file\n"))
+    verdict = await run_chain("pre_tool", CALL, [Command("pre_tool", ("check",))], world=world)
+    assert isinstance(verdict.decision, Deny)
+    assert "exit code 2: can't open file" in verdict.decision.reason
+    with pytest.raises(HookFailed):
+        await run_chain("turn_stopping", TurnStopping(), [Command("turn_stopping", ("check",))], world=world)
+
+
+async def test_what_is_no_json_is_told_as_text_or_as_its_fields() -> None:
+    world = World(Finished())
+    call = Call("c1", "shell", Frozen(command="ls"))
+    await run_chain("request", Request(calls=(call,)), [Command("request", ("check",))], world=world)
+    assert world.asked["stdin"]["calls"][0]["tool"] == "shell"
+    where = PreTool(args=Frozen(path=PurePosixPath("a")))
+    await run_chain("pre_tool", where, [Command("pre_tool", ("check",))], world=world)
+    assert world.asked["stdin"]["args"] == {"path": "a"}
+
+
+async def test_without_a_world_it_fails_clearly() -> None:
+    with pytest.raises(RuntimeError, match="needs a world"):
+        await Command("pre_tool", ("check",))(CALL)
+
+
+async def test_a_real_program(tmp_path: Path) -> None:
+    (tmp_path / "check.py").write_text(
+        "import json, os, sys\n"
+        "call = json.load(sys.stdin)\n"
+        "print(json.dumps({'decision': 'deny', 'reason': call['args']['command'] + str(os.listdir())}))\n"
+    )
+
+    async def ask(model: str, prompt: str) -> str:
+        raise NotImplementedError
+
+    world = AgentWorld(tmp_path, SYSTEM_CLOCK, print, ask)
+    command = Command("pre_tool", (sys.executable, "check.py"))
+    verdict = await run_chain("pre_tool", CALL, [command], world=world)
+    assert verdict.decision == Deny("ls['check.py']")
