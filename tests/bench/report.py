@@ -68,7 +68,7 @@ GOALS = (
 
 
 def goals(results: Results) -> list[Judged]:
-    """Return the figures of Turnchart: those with a goal, where its floor was measured too; then the others."""
+    """Return the figures of Turnchart: first those that can be judged, then those without goal or floor."""
     judged = [found for goal in GOALS if (found := _judged(results, goal)) is not None]
     known = {each.figure for each in judged}
     others = [name for name in results.rounds.get("turnchart", {}) if name not in known]

@@ -157,6 +157,8 @@ def test_what_is_no_line_at_the_very_end_is_dropped(path: Path, tail: bytes) -> 
     store.lock()
     assert path.read_bytes() == HEADER + line(0) + line(1)
     assert path.with_name("log.jsonl.torn").read_bytes() == tail.removesuffix(b"\n") + b"\n"
+    assert len(list(store.load())) == 2
+    assert store.dropped.endswith(" bytes), kept in log.jsonl.torn")  # a look of the writer changes nothing
     store.close()
 
 

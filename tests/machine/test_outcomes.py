@@ -40,6 +40,15 @@ class Colour(Enum):
     RED = 1
 
 
+class Shade(str, Enum):  # noqa: UP042  # the old kind, whose str() is its name
+    DARK = "dark"
+
+
+def test_a_text_of_a_kind_of_its_own_is_plain_text() -> None:
+    text = outcome_of(Shade.DARK).content[0]["text"]
+    assert (text, type(text)) == ("dark", str)
+
+
 @pytest.mark.parametrize(
     ("value", "says"),
     [

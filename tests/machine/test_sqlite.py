@@ -1,7 +1,9 @@
 """The SQLite file: its tables, many sessions in it, looking without a trace, what is refused, a full disk."""
 
 import sqlite3
+import threading
 from collections.abc import Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -163,6 +165,22 @@ def test_processes_write_sessions_of_one_new_file_at_once(path: Path) -> None:
     assert [(each.id, each.entries) for each in sorted(list_sessions(path))] == [(id, 100) for id in "abcd"]
     assert ask(path, "PRAGMA integrity_check") == [("ok",)]
     assert files(path) == ["some.sqlite"]
+
+
+@pytest.mark.parametrize("attempt", range(8))
+def test_writers_that_make_the_file_at_once_wait_for_each_other(path: Path, attempt: int) -> None:
+    stores = [SqliteStore(path, f"{attempt}-{i}") for i in range(8)]
+    ready = threading.Barrier(len(stores))
+
+    def write(store: SqliteStore) -> None:
+        store.lock()
+        ready.wait()
+        store.append(entry(0))
+        store.close()
+
+    with ThreadPoolExecutor(len(stores)) as threads:
+        list(threads.map(write, stores))
+    assert [each.entries for each in list_sessions(path)] == [1] * len(stores)
 
 
 def test_two_processes_cannot_write_one_session_but_two(path: Path) -> None:

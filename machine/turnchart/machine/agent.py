@@ -150,7 +150,7 @@ class Agent(Driver):
         self.built_generation = -1
         group = anyio.create_task_group()
         self._group = await group.__aenter__()
-        if self.signals:
+        if self.signals.heard:
             self._listen()
         if "on_signal" in self.chains:
             self._stops.append(self.on("*", self._observe))

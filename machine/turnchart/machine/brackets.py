@@ -47,12 +47,12 @@ class Brackets:
 
         A ``tool/result`` that replaces another answers no call, so it may stand anywhere.
         """
-        rule = _RULES.get(type) if replaces is None or type != "tool/result" else None
+        rule = RULES.get(type) if replaces is None or type != "tool/result" else None
         return rule(self, data) if rule is not None else None
 
     def apply(self, type: str, data: Mapping[str, Any], seq: int = 0) -> None:
         """Take an entry into the fold."""
-        fold = _FOLD.get(type)
+        fold = FOLD.get(type)
         if fold is not None:
             fold(self, data, seq)
 
@@ -111,7 +111,7 @@ def _answers(at: Brackets, data: Mapping[str, Any], _seq: int) -> None:
     at.calls.pop(data["message"]["call_id"], None)
 
 
-_FOLD: Mapping[str, Callable[[Brackets, Mapping[str, Any], int], None]] = {
+FOLD: Mapping[str, Callable[[Brackets, Mapping[str, Any], int], None]] = {
     "turn/start": _opens_turn,
     "turn/end": _closes_turn,
     "step/start": _opens_step,
@@ -175,7 +175,7 @@ def _between_turns(at: Brackets, _data: Mapping[str, Any]) -> str | None:
     return f"turn {at.turn} is open; move in the tree when it is over" if at.turn_open else None
 
 
-_RULES: Mapping[str, Callable[[Brackets, Mapping[str, Any]], str | None]] = {
+RULES: Mapping[str, Callable[[Brackets, Mapping[str, Any]], str | None]] = {
     "turn/start": _turn_start,
     "turn/end": _turn_end,
     "step/start": _step_start,

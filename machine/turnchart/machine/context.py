@@ -124,7 +124,7 @@ class Context:
 
     def add(self, entry: Entry) -> None:
         """Take the next entry of the branch into the view."""
-        fold = _FOLD.get(entry.type)
+        fold = FOLD.get(entry.type)
         if fold is not None:
             fold(self, entry)
 
@@ -135,7 +135,7 @@ class Context:
             ValueError: If it replaces what is no part of the conversation.
             KeyError: If a field is missing. A field of another type may raise a TypeError or AttributeError.
         """
-        check = _CHECK.get(entry.type)
+        check = CHECKS.get(entry.type)
         if check is not None:
             check(self, entry)
 
@@ -238,7 +238,7 @@ def _call(said: Message) -> tuple[Any, ...]:
     return said["role"], said.get("call_id"), said.get("tool"), said.get("is_error")
 
 
-_FOLD: dict[str, Callable[[Context, Entry], Any]] = {
+FOLD: dict[str, Callable[[Context, Entry], Any]] = {
     "user/message": Context._message,
     "assistant/message": Context._message,
     "tool/result": Context._message,
@@ -250,7 +250,7 @@ _FOLD: dict[str, Callable[[Context, Entry], Any]] = {
     "thinking_level_change": Context._thinking,
     "active_tools_change": Context._tools,
 }
-_CHECK: dict[str, Callable[[Context, Entry], object]] = {
+CHECKS: dict[str, Callable[[Context, Entry], object]] = {
     "user/message": Context._check_message,
     "assistant/message": Context._check_message,
     "tool/result": Context._check_message,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -76,6 +77,7 @@ class Driver:
     limits: Limits
     world: AgentWorld
     chains: Mapping[str, Chain]
+    rng: Random
     signals: Signals
     name: str
     flow: str
@@ -108,15 +110,15 @@ class Driver:
         """Return what the guards may ask, as it is now."""
         now, inbox = self.turning, self.session.inbox
         return Facts(
-            has_input=bool(now.messages),
-            results_owed=now.owed,
-            has_tool_calls=bool(now.calls),
-            next_step_pending=bool(inbox.next_step),
-            prompt_queued=bool(inbox.next_turn),
-            must_stop=now.must_stop != "",
-            wake_latched=self._latched,
-            dispatched=now.dispatched,
-            has_text=now.dispatched and now.answer is not None and now.answer.has_text,
+            bool(now.messages),
+            now.owed,
+            bool(now.calls),
+            bool(inbox.next_step),
+            bool(inbox.next_turn),
+            now.must_stop != "",
+            self._latched,
+            now.dispatched,
+            now.dispatched and now.answer is not None and now.answer.has_text,
         )
 
     def go(self, event: Event) -> None:
@@ -170,7 +172,7 @@ class Driver:
 
     def tell(self, kind: str, **data: Any) -> None:
         """Tell the listeners something; the driver delivers it at its next await."""
-        if self.signals:
+        if self.signals.heard:
             self.signals.put(Signal(kind, data), self.turning.abort)
             self.pump()
 
@@ -178,7 +180,7 @@ class Driver:
         """Let listeners hear at once what other tasks than the driver caused."""
         if self.signals.waiting and (self._task is None or anyio.get_current_task().id != self._task):
             group = self._group
-            self.signals.deliver_now(group.start_soon if group is not None else _nobody)
+            self.signals.deliver_now(_nobody if group is None else group.start_soon)
 
     def notice(self, text: str, source: str = "") -> None:
         """Tell the user something."""
@@ -204,7 +206,7 @@ class Driver:
         inner: Callable[[Any], Any] | None = None,
         check: Callable[[Any], Any] | None = None,
     ) -> Verdict | None:
-        """Run the chain of a point; None where it has no hooks.
+        """Note that a point was reached and run its chain; None where it has no hooks.
 
         Args:
             point: The point's name.
@@ -282,7 +284,7 @@ class Driver:
         """Put an item into the inbox: durable when this returns."""
         self.did("agent/inbox/inserted")
         self.log("agent/inbox/spliced", self.session.inbox.insert(target, item))  # type: ignore[arg-type]  # checked by the inbox
-        if self.signals:
+        if self.signals.heard:
             for message in item.messages:
                 self.tell("agent/inbox/inserted", message=message, target=target)
 
@@ -299,7 +301,7 @@ class Driver:
         for splice in taken:
             for item in splice.removed:
                 now.take(item)
-                if self._trace is not None or self.signals:
+                if self._trace is not None or self.signals.heard:
                     for message in item.messages:
                         self.did("agent/inbox/claimed")
                         self.tell("agent/inbox/claimed", message=message, turn=now.number)
@@ -609,7 +611,7 @@ def _assistant_attempt(driver: Driver) -> None:
 def _stream_end(driver: Driver) -> None:
     now = driver.turning
     _note(driver, "agent/assistant-stream end")
-    if driver.signals:
+    if driver.signals.heard:
         driver.tell(
             "agent/assistant-stream",
             frame="end", attempt_id=now.attempt_id, revision=driver.revision, turn=now.number, step=now.step,

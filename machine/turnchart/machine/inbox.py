@@ -28,17 +28,20 @@ class Item(Frozen):
     @property
     def id(self) -> str:
         """Unique in the session."""
-        return cast(str, self["id"])
+        value: str = self["id"]
+        return value
 
     @property
     def origin(self) -> Origin:
         """Which call put it there."""
-        return cast(Origin, self["origin"])
+        value: Origin = self["origin"]
+        return value
 
     @property
     def messages(self) -> tuple[Message, ...]:
         """At least one message."""
-        return cast("tuple[Message, ...]", self["messages"])
+        value: tuple[Message, ...] = self["messages"]
+        return value
 
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> "Item":
@@ -69,30 +72,26 @@ class Splice(NamedTuple):
 class Inbox:
     """Three lists: for the next step, for the next turn, and riders that go along with the next prompt.
 
+    Read the lists; only ``apply`` changes them.
+
     Attributes:
+        next_step: What the next claim takes.
+        next_turn: The prompts that wait for a turn.
+        riders: What goes along with the next prompt that opens a turn.
         claimed: What was claimed and is not yet admitted or given up; recovery puts it back.
     """
 
-    __slots__ = ("_lists", "claimed")
+    __slots__ = ("_ids", "_lists", "claimed", "next_step", "next_turn", "riders")
 
     def __init__(self) -> None:
-        self._lists: dict[str, list[Item]] = {"next-step": [], "next-turn": [], "rider": []}
+        self.next_step: list[Item] = []
+        self.next_turn: list[Item] = []
+        self.riders: list[Item] = []
         self.claimed: list[Item] = []
-
-    @property
-    def next_step(self) -> Sequence[Item]:
-        """What the next claim takes."""
-        return self._lists["next-step"]
-
-    @property
-    def next_turn(self) -> Sequence[Item]:
-        """The prompts that wait for a turn."""
-        return self._lists["next-turn"]
-
-    @property
-    def riders(self) -> Sequence[Item]:
-        """What goes along with the next prompt that opens a turn."""
-        return self._lists["rider"]
+        self._lists: dict[str, list[Item]] = {
+            "next-step": self.next_step, "next-turn": self.next_turn, "rider": self.riders,
+        }  # fmt: skip
+        self._ids: set[str] = set()
 
     def queued(self) -> Queued:
         """Return what waits."""
@@ -100,10 +99,11 @@ class Inbox:
 
     def find(self, id: str) -> tuple[Target, int] | None:
         """Return the list and position of an item, or None."""
-        for target, items in self._lists.items():
-            for i, item in enumerate(items):
-                if item.id == id:
-                    return cast(Target, target), i
+        if id in self._ids:
+            for target, items in self._lists.items():
+                for i, item in enumerate(items):
+                    if item.id == id:
+                        return cast(Target, target), i
         return None
 
     # -- changes, as entries ------------------------------------------------------------------
@@ -203,26 +203,28 @@ class Inbox:
             raise ValueError(
                 f"the splice [{start}:{start + count}] is outside the {len(items)} items waiting"
             )
-        inserted = tuple([Item.of(raw) for raw in data.get("inserted", ())])
-        for i, item in enumerate(inserted):
-            if self.find(item.id) or any(item.id == other.id for other in inserted[:i]):
-                raise ValueError(f"the item {item.id!r} waits already")
+        inserted = _inserted(data)
+        ids = [item.id for item in inserted]
+        for i, id in enumerate(ids):
+            if id in self._ids or id in ids[:i]:
+                raise ValueError(f"the item {id!r} waits already")
         return inserted
 
     def apply(self, data: Mapping[str, Any]) -> None:
-        """Take one splice into the lists.
-
-        Raises:
-            ValueError: If it removes what is not there, or inserts what waits already.
-        """
-        inserted = self.check(data)
+        """Take one splice into the lists; ``check`` has let it pass."""
+        inserted = _inserted(data)
         items = self._lists[data["target"]]
         start, count = data["start"], data.get("removed_count", 0)
-        if count and "outcome" not in data:
-            self.claimed += items[start : start + count]
-        if data.get("outcome") == "returned":
-            ids = {item.id for item in inserted}
-            self.claimed = [item for item in self.claimed if item.id not in ids]
+        if count:
+            removed = items[start : start + count]
+            self._ids.difference_update([item.id for item in removed])
+            if "outcome" not in data:
+                self.claimed += removed
+        if inserted:
+            ids = [item.id for item in inserted]
+            self._ids.update(ids)
+            if data.get("outcome") == "returned":
+                self.claimed = [item for item in self.claimed if item.id not in ids]
         items[start : start + count] = inserted
 
     def admitted(self, id: str) -> None:
@@ -237,6 +239,11 @@ class Inbox:
                     item if len(waiting) == len(item.messages) else Item(item.id, item.origin, waiting)
                 )
         self.claimed = left
+
+
+def _inserted(data: Mapping[str, Any]) -> tuple[Item, ...]:
+    given = data.get("inserted", ())
+    return tuple([Item.of(raw) for raw in given]) if given else ()
 
 
 def home(item: Item) -> Target:

@@ -52,7 +52,8 @@ class Block(Frozen):
     @property
     def type(self) -> str:
         """The name of the block's kind."""
-        return cast(str, self["type"])
+        value: str = self["type"]
+        return value
 
 
 class Text(Block):
@@ -67,7 +68,8 @@ class Text(Block):
     @property
     def text(self) -> str:
         """The text itself."""
-        return cast(str, self["text"])
+        value: str = self["text"]
+        return value
 
 
 class Thinking(Block):
@@ -84,7 +86,8 @@ class Thinking(Block):
     @property
     def thinking(self) -> str:
         """The text of the thought."""
-        return cast(str, self["thinking"])
+        value: str = self["thinking"]
+        return value
 
     @property
     def signature(self) -> str | None:
@@ -104,12 +107,14 @@ class Image(Block):
     @property
     def data(self) -> str:
         """The bytes, in base64."""
-        return cast(str, self["data"])
+        value: str = self["data"]
+        return value
 
     @property
     def media_type(self) -> str:
         """For example ``image/png``."""
-        return cast(str, self["media_type"])
+        value: str = self["media_type"]
+        return value
 
 
 class ToolCall(Block):
@@ -128,17 +133,20 @@ class ToolCall(Block):
     @property
     def id(self) -> str:
         """The id that its result answers."""
-        return cast(str, self["id"])
+        value: str = self["id"]
+        return value
 
     @property
     def name(self) -> str:
         """The name of the tool."""
-        return cast(str, self["name"])
+        value: str = self["name"]
+        return value
 
     @property
     def arguments(self) -> Frozen | str:
         """What the model gave."""
-        return cast("Frozen | str", self["arguments"])
+        value: Frozen | str = self["arguments"]
+        return value
 
 
 Content: TypeAlias = "str | Block | Mapping[str, Any] | Sequence[Block | Mapping[str, Any]]"
@@ -194,17 +202,20 @@ class Message(Frozen):
     @property
     def role(self) -> str:
         """Who speaks: user, assistant, tool_result or custom."""
-        return cast(str, self["role"])
+        value: str = self["role"]
+        return value
 
     @property
     def content(self) -> tuple[Block, ...]:
         """What is said."""
-        return cast("tuple[Block, ...]", self["content"])
+        value: tuple[Block, ...] = self["content"]
+        return value
 
     @property
     def time(self) -> float:
         """Unix seconds; 0 where it was not given."""
-        return cast(float, self.get("time", 0.0))
+        value: float = self.get("time", 0.0)
+        return value
 
     @property
     def text(self) -> str:
@@ -228,12 +239,14 @@ class UserMessage(Message):
     @property
     def id(self) -> str:
         """Given when it enters an inbox; empty before."""
-        return cast(str, self.get("id", ""))
+        value: str = self.get("id", "")
+        return value
 
     @property
     def source(self) -> str:
         """The hook, tool or plug-in that it comes from; empty for a person."""
-        return cast(str, self.get("source", ""))
+        value: str = self.get("source", "")
+        return value
 
 
 class AssistantMessage(Message):
@@ -259,17 +272,20 @@ class AssistantMessage(Message):
     @property
     def model(self) -> str:
         """The id of the model that answered."""
-        return cast(str, self["model"])
+        value: str = self["model"]
+        return value
 
     @property
     def stop_reason(self) -> StopReason:
         """Why the answer ended."""
-        return cast(StopReason, self["stop_reason"])
+        value: StopReason = self["stop_reason"]
+        return value
 
     @property
     def usage(self) -> Mapping[str, int]:
         """Tokens: input, output, cache_read, cache_write; empty where unknown."""
-        return cast("Mapping[str, int]", self.get("usage", Frozen()))
+        value: Mapping[str, int] = self.get("usage", Frozen())
+        return value
 
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:
@@ -306,17 +322,20 @@ class ToolResultMessage(Message):
     @property
     def call_id(self) -> str:
         """The id of the call that it answers."""
-        return cast(str, self["call_id"])
+        value: str = self["call_id"]
+        return value
 
     @property
     def tool(self) -> str:
         """The name of the tool."""
-        return cast(str, self["tool"])
+        value: str = self["tool"]
+        return value
 
     @property
     def is_error(self) -> bool:
         """The call failed, was denied, or was cut off."""
-        return cast(bool, self["is_error"])
+        value: bool = self["is_error"]
+        return value
 
 
 class CustomMessage(Message):
@@ -333,7 +352,8 @@ class CustomMessage(Message):
     @property
     def kind(self) -> str:
         """The name that it was registered with."""
-        return cast(str, self["kind"])
+        value: str = self["kind"]
+        return value
 
 
 def _add(message: Message, **fields: Any) -> None:

@@ -20,49 +20,67 @@ class BlockStart(NamedTuple):
     """A block of content begins. ``id`` and ``name`` are those of a tool call."""
 
     kind: BlockKind
-    index: int = 0
+    block: int = 0
     id: str = ""
     name: str = ""
-    type = "block_start"
+    @property
+    def type(self) -> str:
+        """The name of the kind of chunk."""
+        return "block_start"
 
 
 class TextDelta(NamedTuple):
     """More text of a block."""
 
     text: str
-    index: int = 0
-    type = "text_delta"
+    block: int = 0
+    @property
+    def type(self) -> str:
+        """The name of the kind of chunk."""
+        return "text_delta"
 
 
 class ThinkingDelta(NamedTuple):
     """More of a thought."""
 
     text: str
-    index: int = 0
-    type = "thinking_delta"
+    block: int = 0
+    @property
+    def type(self) -> str:
+        """The name of the kind of chunk."""
+        return "thinking_delta"
 
 
 class ToolCallDelta(NamedTuple):
     """More of the JSON text of a tool call's arguments."""
 
     text: str
-    index: int = 0
-    type = "tool_call_delta"
+    block: int = 0
+    @property
+    def type(self) -> str:
+        """The name of the kind of chunk."""
+        return "tool_call_delta"
 
 
 class BlockEnd(NamedTuple):
     """A block is complete; later deltas of it are ignored. ``signature`` belongs to a thought."""
 
-    index: int = 0
+    block: int = 0
     signature: str | None = None
-    type = "block_end"
+    @property
+    def type(self) -> str:
+        """The name of the kind of chunk."""
+        return "block_end"
 
 
 class UsageReport(NamedTuple):
     """Tokens so far: input, output, cache_read, cache_write."""
 
     usage: Mapping[str, int]
-    type = "usage"
+    @property
+    def type(self) -> str:
+        """The name of the kind of chunk."""
+        return "usage"
 
 
 class Finish(NamedTuple):
@@ -71,14 +89,17 @@ class Finish(NamedTuple):
     reason: FinishReason
     failure: Failure | None = None
     replay: Any = None
-    type = "finish"
+    @property
+    def type(self) -> str:
+        """The name of the kind of chunk."""
+        return "finish"
 
 
 Chunk: TypeAlias = BlockStart | TextDelta | ThinkingDelta | ToolCallDelta | BlockEnd | UsageReport | Finish
 CHUNKS: Mapping[str, type] = {
-    each.type: each
-    for each in (BlockStart, TextDelta, ThinkingDelta, ToolCallDelta, BlockEnd, UsageReport, Finish)
-}
+    "block_start": BlockStart, "text_delta": TextDelta, "thinking_delta": ThinkingDelta,
+    "tool_call_delta": ToolCallDelta, "block_end": BlockEnd, "usage": UsageReport, "finish": Finish,
+}  # fmt: skip
 """The kinds of chunks by name."""
 
 

@@ -77,8 +77,9 @@ def _shown(blocks: Sequence[Block]) -> tuple[Block, ...]:
 
 
 def _storable(text: str) -> str:
-    """Return the text without half characters, which no file could hold."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+    """Return plain text without half characters, which no file could hold."""
+    plain = str.__str__(text)  # an enum's own str() says its name
+    return plain if plain.isascii() else plain.encode("utf-8", "replace").decode("utf-8")
 
 
 def outcome_of_error(error: BaseException) -> ToolOutcome:

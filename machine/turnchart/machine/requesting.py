@@ -272,12 +272,12 @@ async def _stream(agent: Agent, prepared: PreparedCall, request: ModelRequest) -
 
 async def _consume(agent: Agent, chunks: AsyncIterator[Chunk], answer: Answer) -> None:
     now, clock_now, signals = agent.turning, agent.clock.now, agent.signals
-    quiet = not signals and not agent.tracing
+    quiet = not agent.tracing
     add = answer.add
     async for chunk in chunks:
         time = clock_now()
         add(chunk, time)
-        if not quiet or signals:
+        if not quiet or signals.heard:
             _frame(agent, "chunk", index=answer.count - 1, time=time, chunk=chunk)
             if signals.waiting:
                 await signals.deliver()
@@ -290,7 +290,7 @@ async def _consume(agent: Agent, chunks: AsyncIterator[Chunk], answer: Answer) -
 
 def _frame(agent: Agent, frame: str, **data: Any) -> None:
     agent.did(f"agent/assistant-stream {frame}")
-    if agent.signals:
+    if agent.signals.heard:
         now = agent.turning
         agent.tell(
             "agent/assistant-stream",

@@ -7,9 +7,11 @@ from contextlib import contextmanager
 from os import PathLike
 from typing import Any, Literal, cast
 
-from turnchart.machine.brackets import Brackets
+from turnchart.machine.brackets import FOLD as BRACKETS
+from turnchart.machine.brackets import RULES, Brackets
 from turnchart.machine.clock import SYSTEM_CLOCK
-from turnchart.machine.context import Context
+from turnchart.machine.context import CHECKS, Context
+from turnchart.machine.context import FOLD as VIEW
 from turnchart.machine.entries import ENTRIES, Entry, Frozen, freeze
 from turnchart.machine.errors import AppendRefused, SessionCorrupt, SessionLocked, SessionReadOnly
 from turnchart.machine.inbox import Inbox
@@ -154,20 +156,22 @@ class Session:
 
     def _refusal(self, entry: Entry) -> str | None:
         """Return why an entry must not follow on this log, or None: what is stored can be loaded again."""
-        type, data = entry.type, entry.data
+        type = entry.type
         if type not in ENTRIES:
             return None if entry.ignorable else f"{_UNKNOWN}; use `custom` for what is your own"
+        rule, check, own = RULES.get(type), CHECKS.get(type), _CHECKS.get(type)
         try:
-            refusal = self.brackets.refusal(type, data, entry.replaces)
-            if refusal is None:
-                self.view.check(entry)
-                if type == "agent/inbox/spliced":
-                    self.inbox.check(data)
-                elif type == "leaf":
-                    _target(data, entry.seq)
+            if rule is not None and (entry.replaces is None or type != "tool/result"):
+                refusal = rule(self.brackets, entry.data)
+                if refusal is not None:
+                    return refusal
+            if check is not None:
+                check(self.view, entry)
+            if own is not None:
+                own(self, entry)
         except _MALFORMED as error:
-            refusal = _said(error)
-        return refusal
+            return _said(error)
+        return None
 
     def _validate(self, entry: Entry) -> None:
         self._busy = True
@@ -195,11 +199,13 @@ class Session:
         self.entries.append(entry)
         self.leaf = entry.seq
         type, data = entry.type, entry.data
-        self.brackets.apply(type, data, entry.seq)
-        self.view.add(entry)
-        fold = _FOLD.get(type)
-        if fold is not None:
-            fold(self, data)
+        brackets, view, own = BRACKETS.get(type), VIEW.get(type), _FOLD.get(type)
+        if brackets is not None:
+            brackets(self.brackets, data, entry.seq)
+        if view is not None:
+            view(self.view, entry)
+        if own is not None:
+            own(self, data)
 
     def _spliced(self, data: Mapping[str, Any]) -> None:
         self.inbox.apply(data)
@@ -233,6 +239,8 @@ class Session:
             if refusal is None and entry.foreign_id is None:
                 refusal = self.brackets.refusal(entry.type, entry.data, entry.replaces)
             if refusal is None:
+                if entry.type == "agent/inbox/spliced":
+                    self.inbox.check(entry.data)
                 self._fold(entry)
         except _MALFORMED as error:
             refusal = _said(error)
@@ -385,6 +393,10 @@ class Session:
             self._store(entry)
 
 
+_CHECKS: Mapping[str, Callable[[Session, Entry], object]] = {
+    "agent/inbox/spliced": lambda session, entry: session.inbox.check(entry.data),
+    "leaf": lambda _session, entry: _target(entry.data, entry.seq),
+}
 _FOLD: Mapping[str, Callable[[Session, Mapping[str, Any]], None]] = {
     "agent/inbox/spliced": Session._spliced,  # pyright: ignore[reportPrivateUsage]  # the session's own table
     "user/message": Session._admitted,  # pyright: ignore[reportPrivateUsage]  # as above

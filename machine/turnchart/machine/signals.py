@@ -36,49 +36,49 @@ class _Subscription(NamedTuple):
 
 
 class Signals:
-    """The listeners of one agent and what waits for them."""
+    """The listeners of one agent and what waits for them.
 
-    __slots__ = ("_delivered", "_failed", "_queue", "_subscriptions")
+    Attributes:
+        heard: Somebody listens; without listeners nobody pays for signals.
+        waiting: What was told and not yet heard.
+    """
+
+    __slots__ = ("_delivered", "_failed", "_subscriptions", "heard", "waiting")
 
     def __init__(self) -> None:
         self._subscriptions: tuple[_Subscription, ...] = ()
-        self._queue: deque[tuple[Signal, AbortSignal]] = deque()
+        self.heard = False
+        self.waiting: deque[tuple[Signal, AbortSignal]] = deque()
         self._failed: set[Listener] = set()
         self._delivered: anyio.Event | None = None
         """Set when the delivery that runs now is over; None while none runs."""
-
-    def __bool__(self) -> bool:
-        return bool(self._subscriptions)
-
-    @property
-    def waiting(self) -> bool:
-        """Something was told and not yet heard."""
-        return bool(self._queue)
 
     def on(self, kind: str | None, fn: Listener) -> Callable[[], None]:
         """Let ``fn`` hear one kind of signal, or every kind; return a function that stops that."""
         subscription = _Subscription(kind, fn, not _is_async(fn))
         self._subscriptions = (*self._subscriptions, subscription)
+        self.heard = True
 
         def stop() -> None:
             self._subscriptions = tuple(each for each in self._subscriptions if each is not subscription)
+            self.heard = bool(self._subscriptions)
 
         return stop
 
     def put(self, signal: Signal, abort: AbortSignal) -> None:
         """Queue a signal for the next delivery."""
-        self._queue.append((signal, abort))
+        self.waiting.append((signal, abort))
 
     async def deliver(self) -> None:
         """Let the listeners hear what waits, one after another, and return when they have."""
-        while self._queue or self._delivered is not None:
+        while self.waiting or self._delivered is not None:
             if self._delivered is not None:
                 await self._delivered.wait()
                 continue
             self._delivered = anyio.Event()
             try:
-                while self._queue:
-                    signal, abort = self._queue.popleft()
+                while self.waiting:
+                    signal, abort = self.waiting.popleft()
                     for subscription in self._hearing(signal):
                         await self._tell(subscription, signal, abort)
             finally:
@@ -90,8 +90,8 @@ class Signals:
         if self._delivered is not None:
             return
         later: list[tuple[_Subscription, Signal, AbortSignal]] = []
-        while self._queue:
-            signal, abort = self._queue.popleft()
+        while self.waiting:
+            signal, abort = self.waiting.popleft()
             for subscription in self._hearing(signal):
                 if subscription.plain:
                     self._call(subscription, signal, abort)
@@ -112,14 +112,15 @@ class Signals:
         if isinstance(answer, Awaitable):
             try:
                 await answer
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001  # as below
                 self._report(subscription, signal, error)
 
     def _call(self, subscription: _Subscription, signal: Signal, abort: AbortSignal) -> object:
         try:
             return subscription.fn(signal, abort)
-        except Exception as error:
-            return self._report(subscription, signal, error)
+        except Exception as error:  # noqa: BLE001  # a listener may raise what it likes
+            self._report(subscription, signal, error)
+            return None
 
     def _report(self, subscription: _Subscription, signal: Signal, error: Exception) -> None:
         if subscription.fn not in self._failed:

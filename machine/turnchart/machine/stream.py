@@ -69,9 +69,9 @@ class Answer:
         """
         kind = chunk.__class__
         if kind is TextDelta or kind is ThinkingDelta or kind is ToolCallDelta:
-            block = self._blocks.get(chunk.index)  # type: ignore[union-attr]  # deltas have an index
+            block = self._blocks.get(chunk.block)  # type: ignore[union-attr]  # deltas have an index
             if block is None:
-                block = self._blocks[chunk.index] = _Open(_DELTAS[kind])  # type: ignore[union-attr]  # as above
+                block = self._blocks[chunk.block] = _Open(_DELTAS[kind])  # type: ignore[union-attr]  # as above
             if not block.closed:
                 block.parts.append(chunk.text)  # type: ignore[union-attr]  # as above
         else:
@@ -168,11 +168,11 @@ def _fold(chunks: Sequence[Chunk], times: Sequence[int]) -> Iterator[Frozen]:
             start += 1
             continue
         end = start + 1
-        while end < total and chunks[end].__class__ is first.__class__ and chunks[end].index == first.index:  # type: ignore[union-attr]  # deltas have an index
+        while end < total and chunks[end].__class__ is first.__class__ and chunks[end].block == first.block:  # type: ignore[union-attr]  # deltas have an index
             end += 1
         gaps = tuple([times[i] - times[i - 1] for i in range(start + 1, end)])
         parts = tuple([chunks[i].text for i in range(start, end)])  # type: ignore[union-attr]  # as above
-        yield Frozen(type=first.type, index=first.index, time=times[start], gaps=gaps, parts=parts)  # type: ignore[union-attr]  # as above
+        yield Frozen(type=first.type, block=first.block, time=times[start], gaps=gaps, parts=parts)  # type: ignore[union-attr]  # as above
         start = end
 
 
@@ -192,7 +192,7 @@ def expand(record: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Chunk, float]]
             at = item["time"]
             for text, gap in zip(item["parts"], (0, *item["gaps"]), strict=True):
                 at += gap
-                yield made(text, item["index"]), at / 1_000_000
+                yield made(text, item["block"]), at / 1_000_000
             continue
         fields = {name: value for name, value in item.items() if name not in ("type", "time")}
         if "failure" in fields:

@@ -16,7 +16,7 @@ import anyio
 
 from turnchart.machine.approvals import Approve, ApproveForSession, Question, Refuse
 from turnchart.machine.driver import Driver, first_error
-from turnchart.machine.entries import Entry, Frozen
+from turnchart.machine.entries import Entry, Frozen, freeze
 from turnchart.machine.errors import AppendRefused, HookFailed, SessionError
 from turnchart.machine.messages import Text, ToolCall, ToolResultMessage, UserMessage
 from turnchart.machine.permissions import stricter
@@ -86,7 +86,7 @@ class Batch:
         """Run every call. After an abort or a failure each one that has none gets a result that says so."""
         try:
             while self._todo:
-                if self._parallel(self._todo[0]) and (len(self._todo) > 1 or self._agent.signals):
+                if self._parallel(self._todo[0]) and (len(self._todo) > 1 or self._agent.signals.heard):
                     await self._pool()
                 else:
                     ready = await self._start()
@@ -134,16 +134,19 @@ class Batch:
         tool = agent.tool(call.name)
         if tool is None:
             known = ", ".join(now.tools) or "none"
-            return self._refuse(call, f"There is no tool {call.name!r}. The tools are: {known}.", "UNKNOWN_TOOL")
+            self._refuse(call, f"There is no tool {call.name!r}. The tools are: {known}.", "UNKNOWN_TOOL")
+            return None
         now.tool_calls += 1
         most = agent.limits.max_tool_calls
         if most is not None and now.tool_calls > most:
             said = f"Not run: the turn may call {most} tools, and this is call {now.tool_calls}."
-            return self._end(call, Done(_error(said, "MAX_TOOL_CALLS"), {}, post=False))
+            self._end(call, Done(_error(said, "MAX_TOOL_CALLS"), {}, post=False))
+            return None
         try:
             args = tool.parse(call.arguments)
         except ToolArgumentError as error:
-            return self._refuse(call, str(error), "INVALID_ARGUMENTS")
+            self._refuse(call, str(error), "INVALID_ARGUMENTS")
+            return None
         return await self._permit(call, tool, args)
 
     def _log_call(self, call: ToolCall) -> None:
@@ -166,31 +169,35 @@ class Batch:
 
         def check(payload: PreTool) -> PreTool:
             parsed = tool.parse(payload.args)
-            return replace(payload, args=parsed, subject=tool.subject_of(parsed))
+            return replace(payload, args=freeze(payload.args), subject=tool.subject_of(parsed))
 
         verdict = await agent.ask("pre_tool", lambda: self._pre(call, tool, args), check=check)
         decision = agent.decided(verdict)
         if verdict is not None:
-            args = dict(cast(PreTool, verdict.payload).args)
+            args = tool.parse(cast(PreTool, verdict.payload).args)
             if isinstance(decision, Deny):
                 failed = any(each.error for each in verdict.trace)
                 by = f" (hook {verdict.by})" if verdict.by and not failed else ""
-                return self._end(call, Done(_denied(f"{decision.reason}{by}"), args, post=not failed))
+                self._end(call, Done(_denied(f"{decision.reason}{by}"), args, post=not failed))
+                return None
         ruling = agent.permissions.judge(tool, args, agent.root)
         word = stricter(ruling.verdict, decision)
         if word == "deny":
-            return self._end(call, Done(_denied(ruling.reason), args))
+            self._end(call, Done(_denied(ruling.reason), args))
+            return None
         if word == "ask":
             asked = decision.reason if isinstance(decision, Ask) else ruling.reason
             refused = await self._approve(call, tool, args, asked)
             if refused is not None:
-                return self._end(call, Done(_denied(refused), args))
+                self._end(call, Done(_denied(refused), args))
+                return None
         agent.did("tool")
         return Ready(call, tool, args)
 
     def _pre(self, call: ToolCall, tool: Tool, args: dict[str, Any]) -> PreTool:
         return PreTool(
-            tool=tool.name, args=args, call_id=call.id, subject=tool.subject_of(args), subject_name=tool.subject,
+            tool=tool.name, args=_shown(call, args), call_id=call.id, subject=tool.subject_of(args),
+            subject_name=tool.subject,
             **self._agent.common(),
         )  # fmt: skip
 
@@ -200,7 +207,7 @@ class Batch:
         if agent.approved_for_session(tool, args):
             return None
         common = {"turn": now.number, "step": now.step, "call_id": call.id}
-        agent.log("approval/asked", Frozen(common, tool=tool.name, arguments=Frozen(args), reason=reason))
+        agent.log("approval/asked", Frozen(common, tool=tool.name, arguments=call.arguments, reason=reason))
         now.waiting_since = agent.clock.now()
         if agent.signals.waiting:
             await agent.signals.deliver()
@@ -337,6 +344,14 @@ class Batch:
             pass  # what refused is the reason for the closing, or will refuse the closing row too
         self._started.clear()
         self._todo.clear()
+
+
+def _shown(call: ToolCall, args: Mapping[str, Any]) -> Frozen:
+    """Return the arguments as hooks see them: JSON with defaults filled in, or as the model gave them."""
+    try:
+        return cast(Frozen, freeze(dict(args)))
+    except (TypeError, ValueError):
+        return call.arguments if isinstance(call.arguments, Frozen) else Frozen()
 
 
 async def _timed(agent: Agent, tool: Tool, args: dict[str, Any], ctx: ToolContext) -> ToolOutcome:
