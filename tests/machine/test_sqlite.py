@@ -3,7 +3,6 @@
 import sqlite3
 import threading
 from collections.abc import Generator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -167,20 +166,17 @@ def test_processes_write_sessions_of_one_new_file_at_once(path: Path) -> None:
     assert files(path) == ["some.sqlite"]
 
 
-@pytest.mark.parametrize("attempt", range(8))
-def test_writers_that_make_the_file_at_once_wait_for_each_other(path: Path, attempt: int) -> None:
-    stores = [SqliteStore(path, f"{attempt}-{i}") for i in range(8)]
-    ready = threading.Barrier(len(stores))
-
-    def write(store: SqliteStore) -> None:
-        store.lock()
-        ready.wait()
-        store.append(entry(0))
-        store.close()
-
-    with ThreadPoolExecutor(len(stores)) as threads:
-        list(threads.map(write, stores))
-    assert [each.entries for each in list_sessions(path)] == [1] * len(stores)
+def test_a_writer_waits_while_another_prepares_the_file(path: Path) -> None:
+    fill(path, "one")
+    ask(path, "PRAGMA journal_mode = DELETE")  # as a new file has it
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    done = threading.Timer(0.1, lambda: other.execute("COMMIT"))
+    done.start()
+    fill(path, "two")
+    done.join()
+    other.close()
+    assert [each.id for each in list_sessions(path)] == ["one", "two"]
 
 
 def test_two_processes_cannot_write_one_session_but_two(path: Path) -> None:

@@ -2,44 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
-from random import Random
+from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
-from typing import Any, Literal, Self, cast
+from typing import Any, Literal, Self
 
 import anyio
 
 from turnchart.machine import effects
-from turnchart.machine.approvals import Approver
-from turnchart.machine.chain import BoundHook, Chain
-from turnchart.machine.clock import SYSTEM_CLOCK, Clock
-from turnchart.machine.config import Limits, Queues, RetryPolicy
-from turnchart.machine.driver import Driver, Waiter, turn_of
-from turnchart.machine.effects import Poll
-from turnchart.machine.entries import Entry, Frozen, freeze
-from turnchart.machine.errors import AgentBusy, RequestFailed, SessionReadOnly, TurnFailed
-from turnchart.machine.inbox import Item, Origin, Queued, Target
-from turnchart.machine.messages import Content, Message, Prompt, ToolCall, content_blocks, normalize_prompt_input
-from turnchart.machine.models import Model, ModelRequest, RequestConfig, Resolver
-from turnchart.machine.permissions import Permissions
+from turnchart.machine.acts import Waiter, turn_of
+from turnchart.machine.entries import Entry, Frozen
+from turnchart.machine.errors import AgentBusy, SessionReadOnly, TurnFailed
+from turnchart.machine.inbox import Item, Queued
+from turnchart.machine.messages import (
+    Message,
+    Prompt,
+    normalize_prompt_input,
+)
+from turnchart.machine.outfit import Outfit
 from turnchart.machine.points import AddContext, OnSignal, SessionEnd, SessionStart
-from turnchart.machine.requesting import find_model
-from turnchart.machine.session import Session
 from turnchart.machine.signals import Listener, Signal
 from turnchart.machine.states import TURN_STATES, Event, State
-from turnchart.machine.stream import Answer
-from turnchart.machine.tools import Tool
 from turnchart.machine.turn import Turn
 from turnchart.machine.turning import Turning
-from turnchart.machine.world import AgentWorld
 
 _ = effects  # importing it fills in what happens in each state
 
-Hooks = Mapping[str, Sequence[Callable[..., Any] | BoundHook]]
 
-
-class Agent(Driver):
+class Agent(Outfit):
     """One agent with one session.
 
     Use it as ``async with Agent(...) as agent:``; on leaving, a running turn is cut off and closed.
@@ -49,91 +38,9 @@ class Agent(Driver):
         approver: Who answers where a tool call asks; None denies.
     """
 
-    __slots__ = (
-        "_approved", "_owns_session", "_specs", "_stops", "_tools", "approver", "fallback", "model", "model_id",
-        "models", "permissions", "poll_follow_up", "poll_steering", "prompt_sections", "root", "settings", "thinking",
-    )  # fmt: skip
+    __slots__ = ("_stops",)
 
-    def __init__(
-        self,
-        model: Model | str,
-        *,
-        prompt: str | Sequence[str] = (),
-        tools: Sequence[Tool] = (),
-        hooks: Hooks | None = None,
-        session: Session | None = None,
-        queues: Queues | None = None,
-        retry: RetryPolicy | None = None,
-        limits: Limits | None = None,
-        permissions: Permissions | None = None,
-        approver: Approver | None = None,
-        clock: Clock | None = None,
-        seed: int | None = None,
-        models: Resolver | None = None,
-        fallback: Sequence[str] = (),
-        settings: Mapping[str, Any] | None = None,
-        thinking: str | None = None,
-        poll_steering: Poll | None = None,
-        poll_follow_up: Poll | None = None,
-        root: Path | str | None = None,
-        name: str = "agent",
-        flow: str = "",
-    ) -> None:
-        """Make an agent; nothing runs and nothing is written yet.
-
-        Args:
-            model: The model, or its id, which ``models`` resolves.
-            prompt: The system prompt, or its parts, which are joined with a blank line.
-            tools: What the model may call. Names must be unique.
-            hooks: Callables by point, in order; see ``points.POINTS``.
-            session: The log; None: one in memory.
-            permissions: Which calls may run; None allows all.
-            approver: Asked where a rule or a hook asks; None denies.
-            clock: Where time comes from.
-            seed: Makes the random part of retry waits repeatable.
-            models: Finds other models by their ids, for request hooks and fallbacks.
-            fallback: Ids to try in order, when retries of a step are spent.
-            settings: Sampling settings of every request.
-            thinking: The thinking level of every request.
-            poll_steering: Asked for next-step input at every claim.
-            poll_follow_up: Asked for prompts where a turn opens, or the agent would rest.
-            root: The folder that files and programs start from; None: the current one.
-            name: What logs and hooks call the agent.
-            flow: The name of the flow that it was made from.
-
-        Raises:
-            ValueError: If two tools have one name, or ``hooks`` names no point.
-            TypeError: If a hook cannot take a payload.
-        """
-        super().__init__()
-        self.model = None if isinstance(model, str) else model
-        self.model_id = model if isinstance(model, str) else model.id
-        self.models = models
-        self.fallback = tuple(fallback)
-        self.settings: Frozen = freeze(dict(settings or {}))
-        self.thinking = thinking
-        self.prompt_sections = (prompt,) if isinstance(prompt, str) else tuple(prompt)
-        self._tools = _by_name(tools)
-        self._specs: tuple[tuple[str, ...], tuple[Frozen, ...]] | None = None
-        self.chains = _chains(hooks or {})
-        self.session = Session.memory() if session is None else session
-        self._owns_session = session is None
-        self.queues = queues or Queues()
-        self.retry = retry or RetryPolicy()
-        self.limits = limits or Limits()
-        self.permissions = permissions or Permissions.all()
-        self.approver = approver
-        self._approved: frozenset[tuple[str, str | None]] = frozenset()
-        self.clock = clock or SYSTEM_CLOCK
-        self.rng = Random(seed)
-        self.poll_steering = poll_steering
-        self.poll_follow_up = poll_follow_up
-        self.root = Path.cwd() if root is None else Path(root)
-        self.name = name
-        self.flow = flow
-        self.world = AgentWorld(self.root, self.clock, self.notice, self._ask_model)
-        self._stops: list[Callable[[], None]] = []
-        self.turning = Turning(self.session.brackets.turn)
+    _stops: list[Callable[[], None]]
 
     # -- opening and closing -----------------------------------------------------------------------
 
@@ -150,6 +57,7 @@ class Agent(Driver):
         self.built_generation = -1
         group = anyio.create_task_group()
         self._group = await group.__aenter__()
+        self._stops = []
         if self.signals.heard:
             self._listen()
         if "on_signal" in self.chains:
@@ -185,6 +93,7 @@ class Agent(Driver):
     ) -> bool | None:
         for stop in self._stops:
             stop()
+        self._stops = []
         self.session.after_append = None
         group, self._group = self._group, None
         try:
@@ -266,8 +175,8 @@ class Agent(Driver):
     def _parked_because(self) -> str:
         now = self.turning
         return (
-            f"the agent came to rest after turn {now.number} ended as {now.reason or 'nothing'}, before a turn"
-            " took this prompt; it waits in the inbox (agent.resume() goes on), unless it was discarded"
+            f"the agent came to rest after turn {now.number} ended as {now.reason or 'nothing'}, before"
+            " a turn took this prompt; unless it was discarded it waits in the inbox: agent.resume() goes on"
         )
 
     @property
@@ -313,18 +222,6 @@ class Agent(Driver):
             ValueError: If it is empty.
         """
         return self.put(normalize_prompt_input(content), "rider", "next_turn")
-
-    def put(
-        self, messages: Sequence[Message], target: Target, origin: Origin, *, source: str = ""
-    ) -> Item:
-        """Put messages into a list of the inbox, as one item; they get their ids here."""
-        at, time = len(self.session.entries), self.clock.now()
-        named = tuple(
-            [_named(each, f"m{at}" if not i else f"m{at}.{i}", time, source) for i, each in enumerate(messages)]
-        )
-        item = Item(f"i{at}", origin, named)
-        self.insert(item, target)
-        return item
 
     def resume(self) -> bool:
         """Go on with what is parked; return whether there was anything."""
@@ -441,63 +338,6 @@ class Agent(Driver):
         kind = "custom_message" if message.role == "custom" else "user/message"
         self.write(lambda: self.session.append(kind, Frozen(message=message)))
 
-    # -- for the effects -----------------------------------------------------------------------------
-
-    @property
-    def system_prompt(self) -> str:
-        """The parts of the prompt, joined."""
-        return "\n\n".join([each for each in self.prompt_sections if each])
-
-    def tool(self, name: str) -> Tool | None:
-        """Return the tool of this name, if the running step may call it."""
-        return self._tools.get(name) if name in self.turning.tools else None
-
-    def active_tools(self) -> tuple[str, ...]:
-        """Return the names of the tools that the next step may call."""
-        chosen = self.session.view.tools
-        if chosen is None:
-            return tuple(self._tools)
-        return tuple(name for name in self._tools if name in chosen or name in self.added_tools)
-
-    def specs(self, names: tuple[str, ...]) -> tuple[Frozen, ...]:
-        """Return name, description and schema of these tools, by name: the order does not depend on who registered first."""
-        if self._specs is None or self._specs[0] != names:
-            known = [self._tools[name] for name in sorted(set(names)) if name in self._tools]
-            made = tuple(
-                [Frozen(name=tool.name, description=tool.description, schema=freeze(tool.schema)) for tool in known]
-            )
-            self._specs = (names, made)
-        return self._specs[1]
-
-    def progress(self, call: ToolCall, content: Content) -> None:
-        """Tell the listeners how far a tool is."""
-        if self.state is State.TOOLING:
-            self.did("tool/progress")
-            self.tell("tool/progress", call_id=call.id, tool=call.name, content=content_blocks(content))
-
-    def approved_for_session(self, tool: Tool, args: Mapping[str, Any]) -> bool:
-        """Somebody approved such a call for the whole session."""
-        return (tool.name, tool.subject_of(args)) in self._approved
-
-    def approve_for_session(self, tool: Tool, args: Mapping[str, Any]) -> None:
-        """Do not ask again for such a call."""
-        self._approved |= {(tool.name, tool.subject_of(args))}
-
-    async def _ask_model(self, id: str, question: str) -> str:
-        model = cast(Model, await find_model(self, id))
-        now = self.turning
-        prepared = await model.prepare(RequestConfig(id, self.settings, None), now.abort)
-        answer = Answer()
-        request = ModelRequest(
-            prepared.config.model, "", normalize_prompt_input(question), (), prepared.config.settings,
-            prepared.config.thinking, now.abort, self.clock, self.session.id, now.number, now.step,
-        )  # fmt: skip
-        async for chunk in prepared.stream(request):
-            answer.add(chunk, self.clock.now())
-        if answer.failure is not None:
-            raise RequestFailed(answer.failure)
-        return answer.message(id, self.clock.now(), "q").text
-
     async def maintain(self, job: Callable[[Agent], Any]) -> Any:
         """Run a job while no turn can begin; a wake that comes meanwhile is kept, and honoured after it.
 
@@ -515,27 +355,3 @@ class Agent(Driver):
             self._start(Event.MAINTAINED)
             self._latched = False
             self._release()
-
-
-def _named(message: Message, id: str, time: float, source: str) -> Message:
-    more: dict[str, Any] = {}
-    if not message.get("id"):
-        more["id"] = id
-    if not message.get("time"):
-        more["time"] = time
-    if source and not message.get("source"):
-        more["source"] = source
-    return cast(Message, type(message)._restore({**message, **more})) if more else message  # pyright: ignore[reportPrivateUsage]  # the one way to copy a frozen message
-
-
-def _by_name(tools: Sequence[Tool]) -> dict[str, Tool]:
-    found: dict[str, Tool] = {}
-    for tool in tools:
-        if tool.name in found:
-            raise ValueError(f"two tools have the name {tool.name!r}; give one of them another with @tool(name=)")
-        found[tool.name] = tool
-    return found
-
-
-def _chains(hooks: Hooks) -> dict[str, Chain]:
-    return {point: Chain(point, given) for point, given in hooks.items() if given}

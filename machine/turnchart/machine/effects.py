@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import replace
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any, cast
 
 from turnchart.machine.chain import Verdict
@@ -11,12 +10,11 @@ from turnchart.machine.context import RUNTIME_CONTEXT
 from turnchart.machine.driver import EFFECTS, Driver
 from turnchart.machine.entries import Frozen
 from turnchart.machine.errors import RequestFailed
-from turnchart.machine.inbox import Item, Origin, Target
-from turnchart.machine.messages import Failure, Message, Prompt, UserMessage, normalize_prompt_input
+from turnchart.machine.inbox import Target
+from turnchart.machine.messages import Failure, Message, UserMessage, normalize_prompt_input
 from turnchart.machine.points import (
     AfterStep,
     Assemble,
-    Call,
     Continue,
     Enter,
     PreStep,
@@ -31,12 +29,10 @@ from turnchart.machine.states import Event, State
 from turnchart.machine.tooling import tooling
 
 if TYPE_CHECKING:
-    from turnchart.machine.agent import Agent
+    from turnchart.machine.outfit import Outfit, Poll
 
 NO_FACTS_TEXT = "There are no facts to report any more."
 """What the model reads when the facts that it was told before are gone."""
-
-Poll = Callable[[], "Prompt | None | Awaitable[Prompt | None]"]
 
 
 # -- claiming --------------------------------------------------------------------------------------
@@ -44,7 +40,7 @@ Poll = Callable[[], "Prompt | None | Awaitable[Prompt | None]"]
 
 async def claiming(driver: Driver) -> Event:
     """Claim what waits, then put the prompt together."""
-    agent, now = cast("Agent", driver), driver.turning
+    agent, now = cast("Outfit", driver), driver.turning
     if not now.claimed:
         driver.claim()
     now.claimed = False
@@ -60,7 +56,7 @@ async def claiming(driver: Driver) -> Event:
     return Event.CLAIMED
 
 
-async def _polled(agent: Agent, name: str, poll: Poll, target: Target) -> bool:
+async def _polled(agent: Outfit, name: str, poll: Poll, target: Target) -> bool:
     """Ask a callback for input and put it into the inbox; return whether there was any."""
     agent.did(name)
     given = poll()
@@ -72,7 +68,7 @@ async def _polled(agent: Agent, name: str, poll: Poll, target: Target) -> bool:
     return True
 
 
-async def _assemble(agent: Agent) -> None:
+async def _assemble(agent: Outfit) -> None:
     now = agent.turning
     active = agent.active_tools()
     verdict = await agent.ask(
@@ -90,7 +86,7 @@ async def _assemble(agent: Agent) -> None:
         now.messages = (*now.messages, told)
 
 
-def _facts_message(agent: Agent, facts: Any) -> Message | None:
+def _facts_message(agent: Outfit, facts: Any) -> Message | None:
     """Return the message that tells the model the facts, or None where it knows them."""
     known = agent.session.view.facts
     text = "\n".join(f"{name}: {value}" for name, value in facts.items()) or NO_FACTS_TEXT
@@ -135,7 +131,7 @@ def _proposal(driver: Driver, messages: tuple[Message, ...]) -> PreStep:
 
 async def retrying(driver: Driver) -> Event:
     """Ask who tries again: the flow's chain, then the policy, then the fallback models."""
-    agent, now = cast("Agent", driver), driver.turning
+    agent, now = cast("Outfit", driver), driver.turning
     failure = now.failure or Failure("unknown")
     try:
         verdict = await driver.ask("request_error", lambda: _request_error(driver, failure))
@@ -144,7 +140,7 @@ async def retrying(driver: Driver) -> Event:
     decision = driver.decided(verdict)
     by = _by(verdict)
     if decision is None:
-        decision = _policy(driver, failure)
+        decision = _policy(agent, failure)
         by = "policy"
     if decision is None:
         decision = _fallback(agent)
@@ -168,19 +164,19 @@ def _request_error(driver: Driver, failure: Failure) -> RequestError:
     )  # fmt: skip
 
 
-def _policy(driver: Driver, failure: Failure) -> Retry | None:
+def _policy(agent: Outfit, failure: Failure) -> Retry | None:
     """Return what the retry policy says; None where it gives up."""
-    now, policy = driver.turning, driver.retry
+    now, policy = agent.turning, agent.retry
     attempts = now.attempts.get(now.model, 1)
     if failure.kind not in policy.retry_on or attempts >= policy.max_attempts:
         return None
     if failure.retry_after is not None and policy.honor_retry_after:
         return Retry(failure.retry_after) if failure.retry_after <= policy.max_delay else None
     ceiling = min(policy.max_delay, policy.base_delay * 2 ** (attempts - 1))
-    return Retry(driver.rng.uniform(0, ceiling))
+    return Retry(agent.rng.uniform(0, ceiling))
 
 
-def _fallback(agent: Agent) -> Retry | None:
+def _fallback(agent: Outfit) -> Retry | None:
     """Return a try with the next model of the fallback list that this step did not ask yet."""
     for model in agent.fallback:
         if model not in agent.turning.attempts:
@@ -212,7 +208,7 @@ async def _wait(driver: Driver, failure: Failure, decision: Retry, by: str) -> N
 
 async def stopping(driver: Driver) -> Event:
     """The boundary of every step: hooks, limits, and on a natural stop the last word."""
-    agent, now = cast("Agent", driver), driver.turning
+    agent, now = cast("Outfit", driver), driver.turning
     verdict = await driver.ask(
         "after_step", lambda: AfterStep(message=now.message, results=now.results, **driver.common())
     )
@@ -235,7 +231,7 @@ def _spent(driver: Driver) -> str:
     return ""
 
 
-async def _natural_stop(agent: Agent) -> None:
+async def _natural_stop(agent: Outfit) -> None:
     now, limits = agent.turning, agent.limits
     chain = agent.chains.get("turn_stopping")
     most = limits.max_continues if limits.max_continues is not None else 1_000_000
@@ -250,14 +246,16 @@ async def _natural_stop(agent: Agent) -> None:
             agent.put([said], "next-step", "hook")
             now.must_stop = _spent(agent)
         return
-    if agent.poll_steering is not None and await _polled(agent, "poll_steering", agent.poll_steering, "next-step"):
+    if agent.poll_steering is not None and await _polled(
+        agent, "poll_steering", agent.poll_steering, "next-step"
+    ):
         now.must_stop = _spent(agent)
         return
     if not agent.session.inbox.next_turn and agent.poll_follow_up is not None:
         await _polled(agent, "poll_follow_up", agent.poll_follow_up, "next-turn")
 
 
-def _last_word(agent: Agent, continues: int, most: int) -> TurnStopping:
+def _last_word(agent: Outfit, continues: int, most: int) -> TurnStopping:
     now = agent.turning
     text = now.message.text if now.message is not None else ""
     return TurnStopping(
@@ -265,11 +263,13 @@ def _last_word(agent: Agent, continues: int, most: int) -> TurnStopping:
     )
 
 
-EFFECTS.update({
-    State.CLAIMING: claiming,
-    State.PRE_STEP: pre_step,
-    State.REQUESTING: requesting,
-    State.RETRYING: retrying,
-    State.TOOLING: tooling,
-    State.STOPPING: stopping,
-})
+EFFECTS.update(
+    {
+        State.CLAIMING: claiming,
+        State.PRE_STEP: pre_step,
+        State.REQUESTING: requesting,
+        State.RETRYING: retrying,
+        State.TOOLING: tooling,
+        State.STOPPING: stopping,
+    }
+)

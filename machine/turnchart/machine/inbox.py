@@ -143,7 +143,7 @@ class Inbox:
         ]
 
     def claim(self, *, opens: bool, steering: Mode, follow_up: Mode) -> list[Splice]:
-        """Return the splices that one claim takes, in the order in which the model reads: steps, riders, prompts.
+        """Return the splices that one claim takes, in the order of reading: steps, riders, prompts.
 
         Args:
             opens: The claim opens a turn, so prompts and riders are taken too.
@@ -165,7 +165,7 @@ class Inbox:
             return []
         if mode == "all":
             return [self._delete("next-step", 0, len(items))]
-        held = {i for i in _steered(items)[1:]}
+        held = set(_steered(items)[1:])
         found: list[Splice] = []
         start = kept = 0
         for i in range(len(items) + 1):

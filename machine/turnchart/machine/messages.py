@@ -363,7 +363,8 @@ def _add(message: Message, **fields: Any) -> None:
 
 
 _ROLES: dict[str, type[Message]] = {
-    "user": UserMessage, "assistant": AssistantMessage, "tool_result": ToolResultMessage, "custom": CustomMessage,
+    "user": UserMessage, "assistant": AssistantMessage, "tool_result": ToolResultMessage,
+    "custom": CustomMessage,
 }  # fmt: skip
 _REQUIRED = {
     "user": (), "assistant": ("model", "stop_reason"), "tool_result": ("call_id", "tool", "is_error"),

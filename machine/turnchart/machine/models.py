@@ -23,6 +23,7 @@ class BlockStart(NamedTuple):
     block: int = 0
     id: str = ""
     name: str = ""
+
     @property
     def type(self) -> str:
         """The name of the kind of chunk."""
@@ -34,6 +35,7 @@ class TextDelta(NamedTuple):
 
     text: str
     block: int = 0
+
     @property
     def type(self) -> str:
         """The name of the kind of chunk."""
@@ -45,6 +47,7 @@ class ThinkingDelta(NamedTuple):
 
     text: str
     block: int = 0
+
     @property
     def type(self) -> str:
         """The name of the kind of chunk."""
@@ -56,6 +59,7 @@ class ToolCallDelta(NamedTuple):
 
     text: str
     block: int = 0
+
     @property
     def type(self) -> str:
         """The name of the kind of chunk."""
@@ -67,6 +71,7 @@ class BlockEnd(NamedTuple):
 
     block: int = 0
     signature: str | None = None
+
     @property
     def type(self) -> str:
         """The name of the kind of chunk."""
@@ -77,6 +82,7 @@ class UsageReport(NamedTuple):
     """Tokens so far: input, output, cache_read, cache_write."""
 
     usage: Mapping[str, int]
+
     @property
     def type(self) -> str:
         """The name of the kind of chunk."""
@@ -89,6 +95,7 @@ class Finish(NamedTuple):
     reason: FinishReason
     failure: Failure | None = None
     replay: Any = None
+
     @property
     def type(self) -> str:
         """The name of the kind of chunk."""

@@ -61,8 +61,12 @@ class Payload:
         """The time in Unix seconds, on the clock that tests fake."""
         return self._world().now()
 
-    async def run(  # noqa: ASYNC109  # the time limit is on the clock that tests fake
-        self, argv: Sequence[str], *, stdin: str = "", timeout: float = 30
+    async def run(  # the time limit is on the clock that tests fake
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: str = "",
+        timeout: float = 30,  # noqa: ASYNC109  # a limit on the clock that tests fake
     ) -> Ran:
         """Run a program without a shell: traced, cancelled with the turn, stubbed in tests."""
         return await self._world().run(argv, stdin=stdin, timeout=timeout)

@@ -51,8 +51,8 @@ from turnchart.machine.payloads import (
 )
 from turnchart.machine.states import State
 from turnchart.machine.turn_view import (
-    Call,
     NO_TURN,
+    Call,
     Outcome,
     Ran,
     TurnView,
@@ -60,6 +60,9 @@ from turnchart.machine.turn_view import (
 )
 
 __all__ = [
+    "NO_TURN",
+    "POINTS",
+    "WITH_ON_ERROR",
     "AddContext",
     "AfterStep",
     "Allow",
@@ -77,12 +80,10 @@ __all__ = [
     "Enter",
     "FailureRule",
     "GiveUp",
-    "NO_TURN",
     "Next",
     "OnError",
     "OnSignal",
     "Outcome",
-    "POINTS",
     "Payload",
     "Point",
     "PointKind",
@@ -104,7 +105,6 @@ __all__ = [
     "TurnStopping",
     "TurnView",
     "Veto",
-    "WITH_ON_ERROR",
     "World",
 ]
 

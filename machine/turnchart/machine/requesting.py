@@ -6,12 +6,11 @@ derive; then context, convert, stream. An abort before the admission commits nei
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from turnchart.machine.driver import Driver
 from turnchart.machine.entries import Frozen, freeze
-from turnchart.machine.errors import UnknownModel
 from turnchart.machine.messages import Message, to_llm
 from turnchart.machine.models import (
     Chunk,
@@ -26,17 +25,17 @@ from turnchart.machine.states import Event
 from turnchart.machine.stream import Answer
 
 if TYPE_CHECKING:
-    from turnchart.machine.agent import Agent
+    from turnchart.machine.outfit import Outfit
 
 
 async def requesting(driver: Driver) -> Event:
     """Make one attempt: respond, or request_failed."""
-    agent, now = cast("Agent", driver), driver.turning
+    agent, now = cast("Outfit", driver), driver.turning
     now.attempt += 1
     now.answer = now.failure = now.draft = None
     config = await _choose(agent)
     driver.did("prepare")
-    prepared = await (await find_model(agent, config.model)).prepare(config, now.abort)
+    prepared = await (await agent.find_model(config.model)).prepare(config, now.abort)
     if now.cause is not None:
         return Event.CANCEL
     now.model = prepared.config.model
@@ -57,7 +56,7 @@ async def requesting(driver: Driver) -> Event:
 # -- choosing --------------------------------------------------------------------------------------
 
 
-async def _choose(agent: Agent) -> RequestConfig:
+async def _choose(agent: Outfit) -> RequestConfig:
     """Return what the flow declares and the request hooks change, for this request only."""
     now, view = agent.turning, agent.session.view
     model = now.fallback or view.model or agent.model_id
@@ -76,36 +75,15 @@ async def _choose(agent: Agent) -> RequestConfig:
     return RequestConfig(chosen.model, freeze(dict(chosen.settings)), chosen.thinking)
 
 
-def _last_calls(agent: Agent) -> tuple[Any, ...]:
+def _last_calls(agent: Outfit) -> tuple[Any, ...]:
     calls = agent.common()["turn"].calls
     return tuple(call for call in calls if call.step == agent.turning.step - 1)
-
-
-async def find_model(agent: Agent, id: str) -> Any:
-    """Return the model with this id.
-
-    Raises:
-        UnknownModel: If neither the agent's model nor its resolver has it.
-    """
-    if agent.model is not None and (id == agent.model.id or not id):
-        return agent.model
-    models = agent.models
-    found: Any = None
-    if callable(models):
-        found = models(id)
-        if isinstance(found, Awaitable):
-            found = await found
-    elif models is not None:
-        found = models.get(id)
-    if found is None:
-        raise UnknownModel(f"no model {id!r}: give Agent(models=) a mapping or function that knows it")
-    return found
 
 
 # -- admitting (no await) ----------------------------------------------------------------------------
 
 
-def _admit(agent: Agent, prepared: PreparedCall) -> ModelRequest:
+def _admit(agent: Outfit, prepared: PreparedCall) -> ModelRequest:
     """Write what this request shows and was made with; synchronous from first to last."""
     now, session = agent.turning, agent.session
     specs = agent.specs(now.tools)
@@ -126,16 +104,12 @@ def _admit(agent: Agent, prepared: PreparedCall) -> ModelRequest:
     _route(agent, prepared)
     agent.built_generation = session.view.generation
     return ModelRequest(
-        config.model, _shown_system(agent), session.view.llm_messages(), specs, config.settings, config.thinking,
-        now.abort, agent.clock, session.id, now.number, now.step, now.attempt,
+        config.model, session.view.prompt, session.view.llm_messages(), specs, config.settings,
+        config.thinking, now.abort, agent.clock, session.id, now.number, now.step, now.attempt,
     )  # fmt: skip
 
 
-def _shown_system(agent: Agent) -> str:
-    return agent.session.view.prompt
-
-
-def _reconcile(agent: Agent, *, in_history: bool, series: bool) -> None:
+def _reconcile(agent: Outfit, *, in_history: bool, series: bool) -> None:
     """Make the log's system messages say the rendered prompt (spec: lifecycle B.4, system reconciliation)."""
     view, rendered = agent.session.view, agent.turning.rendered
     if not view.system:
@@ -150,7 +124,7 @@ def _reconcile(agent: Agent, *, in_history: bool, series: bool) -> None:
         _system(agent, rendered)
 
 
-def _system(agent: Agent, text: str, over: int | None = None) -> None:
+def _system(agent: Outfit, text: str, over: int | None = None) -> None:
     now = agent.turning
     content = (Frozen(type="text", text=text),) if text else ()
     data = Frozen(turn=now.number, step=now.step, message=Frozen(role="system", content=content))
@@ -160,7 +134,7 @@ def _system(agent: Agent, text: str, over: int | None = None) -> None:
         agent.log("system/message", data, replaces=(over, over), sources=(over,))
 
 
-def _header(agent: Agent, prepared: PreparedCall, header: tuple[Any, ...], *, series: bool) -> None:
+def _header(agent: Outfit, prepared: PreparedCall, header: tuple[Any, ...], *, series: bool) -> None:
     """Write the envelope of the request when it is new, changed, or starts a series."""
     now = agent.turning
     if agent.header is None:
@@ -184,12 +158,16 @@ def _header(agent: Agent, prepared: PreparedCall, header: tuple[Any, ...], *, se
     agent.header = header
 
 
-def _route(agent: Agent, prepared: PreparedCall) -> None:
+def _route(agent: Outfit, prepared: PreparedCall) -> None:
     """Write what the route can do, once per distinct route."""
     now, known = agent.turning, agent.session.view.route
     capabilities = tuple(sorted(prepared.capabilities))
     route = (prepared.config.model, prepared.context_window, capabilities)
-    if known is not None and route == (known["model"], known.get("context_window"), tuple(known["capabilities"])):
+    if known is not None and route == (
+        known["model"],
+        known.get("context_window"),
+        tuple(known["capabilities"]),
+    ):
         return
     data: dict[str, Any] = {
         "turn": now.number, "step": now.step, "model": route[0], "capabilities": capabilities,
@@ -202,7 +180,7 @@ def _route(agent: Agent, prepared: PreparedCall) -> None:
 # -- rewriting what this request shows ---------------------------------------------------------------
 
 
-async def _rewrite(agent: Agent, request: ModelRequest) -> None:
+async def _rewrite(agent: Outfit, request: ModelRequest) -> None:
     """Run context and convert, and log what they changed before the model sees it."""
     derived = request.messages
     own = agent.session.view.messages()
@@ -221,9 +199,7 @@ async def _rewrite(agent: Agent, request: ModelRequest) -> None:
     shown = tuple(shown)
     keep = _common_prefix(agent.sent, shown)
     now = agent.turning
-    agent.log(
-        "request/rewritten", Frozen(turn=now.number, step=now.step, keep=keep, messages=shown[keep:])
-    )
+    agent.log("request/rewritten", Frozen(turn=now.number, step=now.step, keep=keep, messages=shown[keep:]))
     agent.sent = request.messages = shown
 
 
@@ -239,7 +215,7 @@ def _common_prefix(before: Sequence[Message], after: Sequence[Message]) -> int:
 # -- streaming ---------------------------------------------------------------------------------------
 
 
-async def _stream(agent: Agent, prepared: PreparedCall, request: ModelRequest) -> Event:
+async def _stream(agent: Outfit, prepared: PreparedCall, request: ModelRequest) -> Event:
     now = agent.turning
     chunks: AsyncIterator[Chunk]
     wrapped = "stream" in agent.chains
@@ -270,7 +246,7 @@ async def _stream(agent: Agent, prepared: PreparedCall, request: ModelRequest) -
     return _settled(agent, answer)
 
 
-async def _consume(agent: Agent, chunks: AsyncIterator[Chunk], answer: Answer) -> None:
+async def _consume(agent: Outfit, chunks: AsyncIterator[Chunk], answer: Answer) -> None:
     now, clock_now, signals = agent.turning, agent.clock.now, agent.signals
     quiet = not agent.tracing
     add = answer.add
@@ -288,7 +264,7 @@ async def _consume(agent: Agent, chunks: AsyncIterator[Chunk], answer: Answer) -
         await close()
 
 
-def _frame(agent: Agent, frame: str, **data: Any) -> None:
+def _frame(agent: Outfit, frame: str, **data: Any) -> None:
     agent.did(f"agent/assistant-stream {frame}")
     if agent.signals.heard:
         now = agent.turning
@@ -311,7 +287,7 @@ async def _normalised(chunks: AsyncIterator[Chunk]) -> AsyncIterator[Chunk]:
         yield Finish("error", failure)
 
 
-def _settled(agent: Agent, answer: Answer) -> Event:
+def _settled(agent: Outfit, answer: Answer) -> Event:
     now = agent.turning
     failure = answer.failure
     if failure is not None:

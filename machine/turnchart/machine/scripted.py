@@ -55,19 +55,19 @@ class Reply:
         parts: list[Chunk | float] = [self.delay] if self.delay else []
         if self.chunks is not None:
             parts += [TextDelta(each) if isinstance(each, str) else each for each in self.chunks]
-        index = 0
+        index = 1 + max((getattr(part, "block", 0) for part in parts), default=-1)
         if self.thinking:
             parts += [BlockStart("thinking", index), ThinkingDelta(self.thinking, index), BlockEnd(index)]
             index += 1
         if self.text:
             parts += [BlockStart("text", index), TextDelta(self.text, index), BlockEnd(index)]
             index += 1
-        for index, call in enumerate(self.tool_calls, index):
+        for at, call in enumerate(self.tool_calls, index):
             given = call.arguments if isinstance(call.arguments, str) else json.dumps(call.arguments)
             parts += [
-                BlockStart("tool_call", index, call.id, call.name),
-                ToolCallDelta(given, index),
-                BlockEnd(index),
+                BlockStart("tool_call", at, call.id, call.name),
+                ToolCallDelta(given, at),
+                BlockEnd(at),
             ]
         if self.usage:
             parts.append(UsageReport(self.usage))
@@ -100,7 +100,7 @@ class ScriptedModel:
         """Make a script.
 
         Args:
-            replies: A string is an answer, a ``Failure`` a failed request, an exception is raised in the stream.
+            replies: A string is an answer, a ``Failure`` a failed request; an exception is raised.
             default: Answers for ever, once the replies are spent.
             id: The id of the model.
             capabilities: What the route can do; see ``PreparedCall``.

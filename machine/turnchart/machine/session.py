@@ -43,8 +43,8 @@ class Session:
     """
 
     __slots__ = (
-        "_busy", "_now", "_refused", "_validators", "_watchers", "after_append", "brackets", "entries", "inbox",
-        "leaf", "origin", "store", "view",
+        "_busy", "_now", "_refused", "_validators", "_watchers", "after_append", "brackets", "entries",
+        "inbox", "leaf", "origin", "store", "view",
     )  # fmt: skip
 
     def __init__(self, store: Store | None = None, *, now: Callable[[], float] = SYSTEM_CLOCK.now) -> None:
@@ -179,7 +179,7 @@ class Session:
             for validator in self._validators:
                 try:
                     reason = validator(entry)
-                except Exception as error:
+                except Exception as error:  # noqa: BLE001  # any failure of a validator refuses
                     raise AppendRefused(entry.type, f"{error.__class__.__name__}: {error}") from error
                 if reason is not None:
                     raise AppendRefused(entry.type, reason)
@@ -268,7 +268,7 @@ class Session:
     # -- reading -------------------------------------------------------------------------------
 
     def path(self, leaf: int | None = None) -> list[Entry]:
-        """Return the entries of a branch, root first: the one that ends at ``leaf``, or at the current leaf."""
+        """Return the entries of a branch, root first: up to ``leaf``, or up to the current leaf."""
         found: list[Entry] = []
         at = self.leaf if leaf is None else leaf
         while at is not None:

@@ -125,7 +125,9 @@ class Signals:
     def _report(self, subscription: _Subscription, signal: Signal, error: Exception) -> None:
         if subscription.fn not in self._failed:
             self._failed.add(subscription.fn)
-            _log.error("listener %r failed on `%s` and is still called", subscription.fn, signal.kind, exc_info=error)
+            _log.error(
+                "listener %r failed on `%s` and is still called", subscription.fn, signal.kind, exc_info=error
+            )
 
 
 def _is_async(fn: Listener) -> bool:

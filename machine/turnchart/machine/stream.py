@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from turnchart.machine.entries import Frozen, freeze
-from turnchart.machine.messages import AssistantMessage, Block, StopReason, Text, Thinking, ToolCall
+from turnchart.machine.messages import AssistantMessage, Block, Failure, StopReason, Text, Thinking, ToolCall
 from turnchart.machine.models import (
     CHUNKS,
     BlockEnd,
@@ -18,7 +18,6 @@ from turnchart.machine.models import (
     ToolCallDelta,
     UsageReport,
 )
-from turnchart.machine.messages import Failure
 
 _DELTAS: Mapping[type, BlockKind] = {TextDelta: "text", ThinkingDelta: "thinking", ToolCallDelta: "tool_call"}
 

@@ -25,7 +25,7 @@ from turnchart.machine.states import Event
 from turnchart.machine.tools import Tool, ToolArgumentError, ToolContext, run_tool
 
 if TYPE_CHECKING:
-    from turnchart.machine.agent import Agent
+    from turnchart.machine.outfit import Outfit
 
 CUT_WHILE_RUNNING = "Aborted while it ran; it may have taken effect in part."
 CUT_BEFORE_START = "Aborted before it started; it had no effect."
@@ -34,7 +34,7 @@ CUT_BEFORE_POST = "It finished, but the turn was aborted before its result had p
 
 async def tooling(driver: Driver) -> Event:
     """Run the calls of the last answer."""
-    agent, now = cast("Agent", driver), driver.turning
+    agent, now = cast("Outfit", driver), driver.turning
     batch = Batch(agent, now.calls)
     await batch.all()
     now.results = tuple(batch.results)
@@ -72,7 +72,7 @@ class Batch:
 
     __slots__ = ("_agent", "_done", "_entries", "_started", "_todo", "_woken", "concluded", "results")
 
-    def __init__(self, agent: Agent, calls: tuple[ToolCall, ...]) -> None:
+    def __init__(self, agent: Outfit, calls: tuple[ToolCall, ...]) -> None:
         self._agent = agent
         self._todo = deque(calls)
         self._started: deque[ToolCall] = deque()
@@ -213,7 +213,9 @@ class Batch:
             await agent.signals.deliver()
         answer: object = Refuse("no approver")
         if agent.approver is not None:
-            answer = await agent.approver(Question(call.id, tool.name, args, reason, tool.subject_of(args), tool.effects))
+            answer = await agent.approver(
+                Question(call.id, tool.name, args, reason, tool.subject_of(args), tool.effects)
+            )
         now.waited += agent.clock.now() - now.waiting_since
         now.waiting_since = None
         match answer:
@@ -223,7 +225,13 @@ class Batch:
                 refused = said or "refused"
             case _:
                 refused = f"the approver answered {type(answer).__name__}, which is no answer"
-        outcome = "refused" if refused else "approved_for_session" if isinstance(answer, ApproveForSession) else "approved"
+        outcome = (
+            "refused"
+            if refused
+            else "approved_for_session"
+            if isinstance(answer, ApproveForSession)
+            else "approved"
+        )
         more = {"reason": refused} if refused else {}
         agent.log("approval/decided", Frozen(common, outcome=outcome, **more))
         if isinstance(answer, ApproveForSession):
@@ -255,14 +263,18 @@ class Batch:
 
         try:
             verdict = await agent.dispatch(
-                "tool", lambda: RunTool(tool=tool.name, args=args, call_id=call.id, **agent.common()), inner=inner
+                "tool",
+                lambda: RunTool(tool=tool.name, args=args, call_id=call.id, **agent.common()),
+                inner=inner,
             )
         except HookFailed as error:
             return _error(str(error), "HOOK_FAILED")
         except ToolArgumentError as error:
             return _error(str(error), "INVALID_ARGUMENTS")
         value = verdict.value if verdict is not None else None
-        return value if isinstance(value, ToolOutcome) else _error("A tool hook gave no outcome.", "HOOK_FAILED")
+        return (
+            value if isinstance(value, ToolOutcome) else _error("A tool hook gave no outcome.", "HOOK_FAILED")
+        )
 
     def _end(self, call: ToolCall, done: Done) -> None:
         self._done[call.id] = done
@@ -292,7 +304,8 @@ class Batch:
         verdict = await agent.ask(
             "post_tool",
             lambda: PostTool(
-                tool=call.name, args=done.args, call_id=call.id, outcome=outcome.outcome, content=outcome.content,
+                tool=call.name, args=done.args, call_id=call.id, outcome=outcome.outcome,
+                content=outcome.content,
                 details=outcome.details, is_error=outcome.is_error, usage=outcome.usage,
                 terminate=outcome.terminate, **agent.common(),
             ),
@@ -354,8 +367,8 @@ def _shown(call: ToolCall, args: Mapping[str, Any]) -> Frozen:
         return call.arguments if isinstance(call.arguments, Frozen) else Frozen()
 
 
-async def _timed(agent: Agent, tool: Tool, args: dict[str, Any], ctx: ToolContext) -> ToolOutcome:
-    if tool.inline and not tool.is_async or tool.timeout is None:
+async def _timed(agent: Outfit, tool: Tool, args: dict[str, Any], ctx: ToolContext) -> ToolOutcome:
+    if (tool.inline and not tool.is_async) or tool.timeout is None:
         return await run_tool(tool, args, ctx)
     try:
         with agent.clock.timeout(tool.timeout):
@@ -369,7 +382,9 @@ def _error(text: str, code: str) -> ToolOutcome:
 
 
 def _denied(reason: str) -> ToolOutcome:
-    return ToolOutcome((Text(f"Denied: {reason}"),), details=Frozen(code="DENIED"), is_error=True, outcome="denied")
+    return ToolOutcome(
+        (Text(f"Denied: {reason}"),), details=Frozen(code="DENIED"), is_error=True, outcome="denied"
+    )
 
 
 def _aborted(text: str) -> ToolOutcome:

@@ -41,12 +41,12 @@ class World(Protocol):
         """Return the time in Unix seconds, on the clock that tests fake."""
         ...
 
-    async def run(  # noqa: ASYNC109  # the time limit is on the clock that tests fake
+    async def run(  # the time limit is on the clock that tests fake
         self,
         argv: Sequence[str],
         *,
         stdin: str = "",
-        timeout: float = 30,
+        timeout: float = 30,  # noqa: ASYNC109  # a limit on the clock that tests fake
         env: Mapping[str, str] | None = None,
     ) -> Ran:
         """Run a program without a shell and return what it gave back."""

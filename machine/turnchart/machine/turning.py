@@ -53,10 +53,10 @@ class Turning:
     """
 
     __slots__ = (
-        "abort", "admitted", "answer", "attempt", "attempt_id", "attempts", "batch", "calls", "cause", "claimed",
-        "dispatched", "draft", "error", "failure", "fallback", "items", "message", "messages", "model", "must_stop", "number",
-        "outcome", "owed", "reason", "rendered", "results", "retries", "series", "step", "told", "tool_calls",
-        "tools", "waited", "waiting_since", "watched",
+        "abort", "admitted", "answer", "attempt", "attempt_id", "attempts", "batch", "calls", "cause",
+        "claimed", "dispatched", "draft", "error", "failure", "fallback", "items", "message", "messages",
+        "model", "must_stop", "number", "outcome", "owed", "reason", "rendered", "results", "retries",
+        "series", "step", "told", "tool_calls", "tools", "waited", "waiting_since", "watched",
     )  # fmt: skip
 
     def __init__(self, number: int) -> None:

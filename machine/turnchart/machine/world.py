@@ -60,7 +60,12 @@ class AgentWorld:
         return self._clock.now()
 
     async def run(
-        self, argv: Sequence[str], *, stdin: str = "", timeout: float = 30, env: Mapping[str, str] | None = None
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: str = "",
+        timeout: float = 30,  # noqa: ASYNC109  # a limit on the clock that tests fake
+        env: Mapping[str, str] | None = None,
     ) -> Finished:
         """Run a program without a shell, in the root, and return what it gave back.
 

@@ -24,7 +24,7 @@ DELAY = 0.05
 """So many seconds the model takes in row h."""
 
 WARM_UP = 20
-LEAST, MOST = 15, 4_000
+LEAST, MOST = 15, 100_000
 """So many samples are taken at least, whatever time they need, and so many at most."""
 KEPT_BEFORE, KEPT = 100, 200
 """So many objects are made before the memory of the others is looked at, and so many are looked at."""

@@ -72,24 +72,29 @@ async def add(a: int, b: int) -> int:
 
 
 class Stores:
-    """New sessions of each kind, in a folder of their own."""
+    """New sessions of each kind, in a folder of their own. Their files are there before a turn is timed."""
 
     def __init__(self, folder: str) -> None:
         self._folder = Path(folder)
         self._names = map(str, count())
-        self._kept: Session | None = None
+        self._open: Session | None = None
 
     def memory(self) -> Session:
         return Session.memory()
 
     def jsonl(self) -> Session:
-        return Session.jsonl(self._folder / f"{next(self._names)}.jsonl")
+        return _begun(Session.jsonl(self._folder / f"{next(self._names)}.jsonl"))
 
     def sqlite(self) -> Session:
-        if self._kept is None:  # as in a program with many sessions; the last one to close tidies the file up
-            self._kept = Session.sqlite(self._folder / "sessions.sqlite", "kept")
-            self._kept.set_name("kept")
-        return Session.sqlite(self._folder / "sessions.sqlite", next(self._names))
+        path = self._folder / "sessions.sqlite"
+        if self._open is None:  # as in a program with many sessions: the last to close tidies the file up
+            self._open = _begun(Session.sqlite(path, "open"))
+        return _begun(Session.sqlite(path, next(self._names)))
+
+
+def _begun(session: Session) -> Session:
+    session.set_name("bench")
+    return session
 
 
 class Fresh:

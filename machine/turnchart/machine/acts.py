@@ -1,0 +1,347 @@
+"""The acts that rows and effects may perform: log, tell, ask, claim. What no line declares is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from anyio.abc import TaskGroup
+
+from turnchart.machine.chain import Chain, Dispatch, Verdict
+from turnchart.machine.entries import Entry, Frozen, encode, freeze
+from turnchart.machine.errors import InternalError
+from turnchart.machine.inbox import Item, Target
+from turnchart.machine.points import NO_TURN, Decision, Payload, TurnView
+from turnchart.machine.signals import Signal, Signals
+from turnchart.machine.states import State
+from turnchart.machine.table import LIFECYCLE
+from turnchart.machine.turn import Turn
+from turnchart.machine.turning import Turning
+
+if TYPE_CHECKING:
+    from turnchart.machine.clock import Clock
+    from turnchart.machine.config import Limits, Queues, RetryPolicy
+    from turnchart.machine.session import Session
+    from turnchart.machine.world import AgentWorld
+
+ARRIVALS = frozenset(("agent/inbox/spliced", "agent/inbox/inserted", "agent/inbox/discarded", "notice"))
+"""What may happen in every state: the inbox is open to everybody, always."""
+
+MEMORY = "hook_memory"
+"""The kind of the ``custom`` entries that keep what hooks remember."""
+
+
+class Waiter:
+    """Somebody waits for the turn that claims an item.
+
+    Attributes:
+        turn: That turn, once it is over.
+    """
+
+    __slots__ = ("turn",)
+
+    def __init__(self) -> None:
+        self.turn: Turn | None = None
+
+
+class Acts:
+    """What one agent can do inside its chart, and what it knows while it does.
+
+    Attributes:
+        state: Where the agent is.
+        turning: What the running turn knows; that of the last turn while idle.
+        header: What this agent last logged as ``request/header``; None before its first.
+        sent: What the model last read, where it was not what the log derives.
+        added_tools: The tools that results of this session added.
+        built_generation: The generation of the view at the last request; -1 before the first.
+        revision: Counts the attempts of this agent.
+        waiters: Who waits for the turn of an item, by the item's id.
+    """
+
+    __slots__ = (
+        "_buffer", "_group", "_latched", "_memories", "_scope", "_task", "_trace", "added_tools",
+        "built_generation", "chains", "clock", "flow", "header", "limits", "name", "queues", "retry",
+        "revision", "sent", "session", "signals", "state", "turning", "waiters", "world",
+    )  # fmt: skip
+
+    session: Session
+    clock: Clock
+    queues: Queues
+    retry: RetryPolicy
+    limits: Limits
+    world: AgentWorld
+    chains: Mapping[str, Chain]
+    name: str
+    flow: str
+
+    def __init__(self) -> None:
+        self.state = State.IDLE
+        self.turning = Turning(0)
+        self.signals = Signals()
+        self.header: tuple[Any, ...] | None = None
+        self.sent: Any = ()
+        self.added_tools: frozenset[str] = frozenset()
+        self.built_generation = -1
+        self.revision = 0
+        self.waiters: dict[str, Waiter] = {}
+        self._latched = False
+        self._scope: anyio.CancelScope | None = None
+        self._task: int | None = None
+        self._group: TaskGroup | None = None
+        self._buffer: list[Callable[[], object]] = []
+        self._memories: dict[str, tuple[dict[str, Any], str]] = {}
+        self._trace: list[str] | None = None
+
+    def log(self, type: str, data: Frozen, **more: Any) -> Entry:
+        """Append an entry that the state declares.
+
+        Raises:
+            InternalError: If it does not.
+        """
+        if type not in LIFECYCLE.does[self.state] and type not in ARRIVALS:
+            raise InternalError(f"state {self.state} does not declare the entry `{type}`")
+        return self.session.append(type, data, **more)
+
+    def did(self, name: str) -> None:
+        """Note that the state performed something it declares: a call, a hook point, a signal.
+
+        Raises:
+            InternalError: If it does not declare it.
+        """
+        if name not in LIFECYCLE.does[self.state] and name not in ARRIVALS:
+            raise InternalError(f"state {self.state} does not declare `{name}`")
+        if self._trace is not None:
+            self._trace.append(name)
+
+    def trace(self) -> list[str]:
+        """Write down from now on what is performed, and return the list that grows."""
+        if self._trace is None:
+            self._trace = []
+        return self._trace
+
+    @property
+    def tracing(self) -> bool:
+        """A test writes down everything that is performed."""
+        return self._trace is not None
+
+    # -- telling ---------------------------------------------------------------------------------
+
+    def tell(self, kind: str, **data: Any) -> None:
+        """Tell the listeners something; the driver delivers it at its next await."""
+        if self.signals.heard:
+            self.signals.put(Signal(kind, data), self.turning.abort)
+            self.pump()
+
+    def pump(self) -> None:
+        """Let listeners hear at once what other tasks than the driver caused."""
+        if self.signals.waiting and (self._task is None or anyio.get_current_task().id != self._task):
+            self.signals.deliver_now(self._start_short)
+
+    def _start_short(self, fn: Callable[..., Any], *args: object) -> None:
+        """Start a short task for async listeners; outside ``async with agent`` there is no group for it."""
+        if self._group is not None:
+            self._group.start_soon(fn, *args)
+
+    def notice(self, text: str, source: str = "") -> None:
+        """Tell the user something."""
+        self.did("notice")
+        self.tell("notice", text=text, source=source)
+
+    # -- asking hooks ----------------------------------------------------------------------------
+
+    def common(self) -> dict[str, Any]:
+        """Return the fields that every payload has."""
+        now, session = self.turning, self.session
+        view = TurnView(now.number, session.entries, session.brackets.turn_start) if now.number else NO_TURN
+        return {
+            "agent": self.name, "flow": self.flow, "session": session.id, "turn": view, "step": now.step,
+            "log": session.entries, "abort": now.abort, "world": self.world,
+        }  # fmt: skip
+
+    async def ask(
+        self,
+        point: str,
+        make: Callable[[], Payload],
+        *,
+        inner: Callable[[Any], Any] | None = None,
+        check: Callable[[Any], Any] | None = None,
+    ) -> Verdict | None:
+        """Note that a point was reached and run its chain; None where it has no hooks.
+
+        Args:
+            point: The point's name.
+            make: Builds the payload; not called where there are no hooks.
+            inner: What a wrap point wraps.
+            check: Validates a changed payload.
+
+        Raises:
+            HookFailed: If a hook failed where that is no answer.
+        """
+        self.did(point)
+        return await self.dispatch(point, make, inner=inner, check=check)
+
+    async def dispatch(
+        self,
+        point: str,
+        make: Callable[[], Payload],
+        *,
+        inner: Callable[[Any], Any] | None = None,
+        check: Callable[[Any], Any] | None = None,
+    ) -> Verdict | None:
+        """Do what ``ask`` does for a point whose performance was noted already."""
+        chain = self.chains.get(point)
+        if chain is None:
+            return None
+        if self.signals.waiting:
+            await self.signals.deliver()
+        trace: list[Dispatch] = []
+        try:
+            return await chain.run(
+                make(),
+                inner=inner, check=check, timeout=self.clock.timeout, now=self.clock.now, memory=self._memory,
+                trace=trace,
+            )  # fmt: skip
+        finally:
+            if self.turning.cause is None:
+                for each in trace:
+                    if each.notable:
+                        self._record(each)
+
+    def _record(self, each: Dispatch) -> None:
+        now = self.turning
+        given = {
+            "where": each.where, "decision": each.decision, "reason": each.reason, "changed": each.changed,
+            "error": each.error,
+        }  # fmt: skip
+        data = {name: value for name, value in given.items() if value}
+        self.log(
+            "hook/result",
+            Frozen(
+                turn=now.number,
+                step=now.step,
+                point=each.point,
+                id=each.id,
+                seconds=round(each.seconds, 6),
+                **data,
+            ),
+        )
+
+    def _memory(self, id: str) -> dict[str, Any]:
+        if id not in self._memories:
+            self._memories[id] = self._remembered(id)
+        return self._memories[id][0]
+
+    def _remembered(self, id: str) -> tuple[dict[str, Any], str]:
+        for entry in reversed(self.session.entries):
+            data = entry.data
+            if entry.type == "custom" and data["kind"] == MEMORY and data["data"]["id"] == id:
+                kept = dict(data["data"]["memory"])
+                return kept, encode(kept)
+        return {}, "{}"
+
+    def decided(self, verdict: Verdict | None) -> Decision | None:
+        """Return what a chain decided; None where it did not, or has no hooks."""
+        return verdict.decision if verdict is not None else None
+
+    # -- the inbox -------------------------------------------------------------------------------
+
+    def insert(self, item: Item, target: Target) -> None:
+        """Put an item into the inbox: durable when this returns."""
+        self.did("agent/inbox/inserted")
+        self.log("agent/inbox/spliced", self.session.inbox.insert(target, item))
+        if self.signals.heard:
+            for message in item.messages:
+                self.tell("agent/inbox/inserted", message=message, target=target)
+
+    def claim(self) -> None:
+        """Take from the inbox what the next step may read; synchronous, before anything is awaited."""
+        now, queues = self.turning, self.queues
+        taken = self.session.inbox.claim(
+            opens=now.step == 0, steering=queues.steering, follow_up=queues.follow_up
+        )
+        if not taken:
+            return
+        for splice in taken:
+            self.log("agent/inbox/spliced", splice.data)
+        for splice in taken:
+            for item in splice.removed:
+                now.take(item)
+                if self._trace is not None or self.signals.heard:
+                    for message in item.messages:
+                        self.did("agent/inbox/claimed")
+                        self.tell("agent/inbox/claimed", message=message, turn=now.number)
+
+    # -- the turn as a whole -----------------------------------------------------------------------
+
+    def settle(self) -> None:
+        """Tell whoever waits for a prompt of this turn what it came to."""
+        now = self.turning
+        if now.watched is not None:
+            now.watched.cancel()
+            now.watched = None
+        for id in now.items:
+            waiter = self.waiters.get(id)
+            if waiter is not None and waiter.turn is None:
+                waiter.turn = turn_of(now)
+
+    def rest(self) -> None:
+        """Tell that the agent rests, and what its turn came to."""
+        self.settle()
+        if self._trace is not None:
+            self._trace.append("agent/status idle")
+        self.tell("agent/status", status="idle")
+
+    def cut(self, reason: str) -> None:
+        """Abort the running turn; the first reason stays."""
+        if self.turning.cut(reason):
+            self._latched = False
+            if self._scope is not None:
+                self._scope.cancel()
+
+    def watch(self) -> None:
+        """Watch the time of the turn that begins, if it has a limit."""
+        if self.limits.max_seconds is not None and self._group is not None:
+            self.turning.watched = anyio.CancelScope()
+            self._group.start_soon(self._watch, self.turning, self.turning.watched, self.limits.max_seconds)
+
+    async def _watch(self, now: Turning, scope: anyio.CancelScope, seconds: float) -> None:
+        """Cut the turn off when its time is over; the waiting for people does not count."""
+        begun = self.clock.now()
+        with scope:
+            while now.watched is scope:
+                time = self.clock.now()
+                waiting = 0.0 if now.waiting_since is None else time - now.waiting_since
+                left = begun + seconds + now.waited + waiting - time
+                if left <= 0 and self.turning is now:
+                    self.cut("max_seconds")
+                    return
+                await self.clock.sleep(max(left, 0.001))
+
+    # -- writes beside the turn -------------------------------------------------------------------
+
+    def write(self, act: Callable[[], object]) -> None:
+        """Do a write of a person or program: at once while idle, else at the end of the step, in order."""
+        if self.state is State.IDLE and not self._buffer:
+            act()
+        else:
+            self._buffer.append(act)
+
+    def flush_writes(self) -> None:
+        """Do what was asked for while the step ran; one leaves the buffer only after it was stored."""
+        while self._buffer:
+            self._buffer[0]()
+            del self._buffer[0]
+        for id, (memory, kept) in tuple(self._memories.items()):
+            text = encode(memory) if memory else "{}"
+            if text != kept:
+                self.session.append("custom", Frozen(kind=MEMORY, data=Frozen(id=id, memory=freeze(memory))))
+                self._memories[id] = (memory, text)
+
+
+def turn_of(now: Turning) -> Turn:
+    """Return what a turn came to."""
+    return Turn(
+        now.number, now.reason, now.message.text if now.message else "", now.message, now.error, now.step,
+        tuple(now.batch),
+    )  # fmt: skip

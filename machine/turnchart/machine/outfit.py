@@ -1,0 +1,265 @@
+"""What an agent is fitted out with: model, prompt, tools, permissions; and what its effects ask of these."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any, cast
+
+from turnchart.machine.approvals import Approver
+from turnchart.machine.chain import BoundHook, Chain
+from turnchart.machine.clock import SYSTEM_CLOCK, Clock
+from turnchart.machine.config import Limits, Queues, RetryPolicy
+from turnchart.machine.driver import Driver
+from turnchart.machine.entries import Frozen, freeze
+from turnchart.machine.errors import RequestFailed, UnknownModel
+from turnchart.machine.inbox import Item, Origin, Target
+from turnchart.machine.messages import (
+    Content,
+    Message,
+    Prompt,
+    ToolCall,
+    content_blocks,
+    normalize_prompt_input,
+)
+from turnchart.machine.models import Model, ModelRequest, RequestConfig, Resolver
+from turnchart.machine.permissions import Permissions
+from turnchart.machine.session import Session
+from turnchart.machine.states import State
+from turnchart.machine.stream import Answer
+from turnchart.machine.tools import Tool
+from turnchart.machine.turning import Turning
+from turnchart.machine.world import AgentWorld
+
+Poll = Callable[[], "Prompt | Awaitable[Prompt | None] | None"]
+"""Returns input, or nothing; may be async."""
+Hooks = Mapping[str, Sequence[Callable[..., Any] | BoundHook]]
+
+
+ALLOW_ALL = Permissions.all()
+"""What an agent made in Python permits where nothing else is said."""
+
+
+class Outfit(Driver):
+    """A driver with everything that its turns need.
+
+    Attributes:
+        queues: How many waiting messages are taken at once; assign another at any time.
+        approver: Who answers where a tool call asks; None denies.
+    """
+
+    __slots__ = (
+        "_approved", "_random", "_seed", "_specs", "_tools", "approver", "fallback", "model", "model_id",
+        "models", "permissions", "poll_follow_up", "poll_steering", "prompt_sections", "root", "settings",
+        "thinking",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        model: Model | str,
+        *,
+        prompt: str | Sequence[str] = (),
+        tools: Sequence[Tool] = (),
+        hooks: Hooks | None = None,
+        session: Session | None = None,
+        queues: Queues | None = None,
+        retry: RetryPolicy | None = None,
+        limits: Limits | None = None,
+        permissions: Permissions | None = None,
+        approver: Approver | None = None,
+        clock: Clock | None = None,
+        seed: int | None = None,
+        models: Resolver | None = None,
+        fallback: Sequence[str] = (),
+        settings: Mapping[str, Any] | None = None,
+        thinking: str | None = None,
+        poll_steering: Poll | None = None,
+        poll_follow_up: Poll | None = None,
+        root: Path | str | None = None,
+        name: str = "agent",
+        flow: str = "",
+    ) -> None:
+        """Make an agent; nothing runs and nothing is written yet.
+
+        Args:
+            model: The model, or its id, which ``models`` resolves.
+            prompt: The system prompt, or its parts, which are joined with a blank line.
+            tools: What the model may call. Names must be unique.
+            hooks: Callables by point, in order; see ``points.POINTS``.
+            session: The log; None: one in memory.
+            queues: How many waiting messages are taken at once.
+            retry: When a failed request is tried again.
+            limits: What one turn may spend.
+            permissions: Which calls may run; None allows all.
+            approver: Asked where a rule or a hook asks; None denies.
+            clock: Where time comes from.
+            seed: Makes the random part of retry waits repeatable.
+            models: Finds other models by their ids, for request hooks and fallbacks.
+            fallback: Ids to try in order, when retries of a step are spent.
+            settings: Sampling settings of every request.
+            thinking: The thinking level of every request.
+            poll_steering: Asked for next-step input at every claim.
+            poll_follow_up: Asked for prompts where a turn opens, or the agent would rest.
+            root: The folder that files and programs start from; None: the current one.
+            name: What logs and hooks call the agent.
+            flow: The name of the flow that it was made from.
+
+        Raises:
+            ValueError: If two tools have one name, or ``hooks`` names no point.
+            TypeError: If a hook cannot take a payload.
+        """
+        super().__init__()
+        self.model = None if isinstance(model, str) else model
+        self.model_id = model if isinstance(model, str) else model.id
+        self.models = models
+        self.fallback = tuple(fallback)
+        self.settings: Frozen = freeze(dict(settings or {}))
+        self.thinking = thinking
+        self.prompt_sections = (prompt,) if isinstance(prompt, str) else tuple(prompt)
+        self._tools = _by_name(tools)
+        self._specs: tuple[tuple[str, ...], tuple[Frozen, ...]] | None = None
+        self.chains = _chains(hooks or {})
+        self.session = Session.memory() if session is None else session
+        self.queues = queues or Queues()
+        self.retry = retry or RetryPolicy()
+        self.limits = limits or Limits()
+        self.permissions = permissions or ALLOW_ALL
+        self.approver = approver
+        self._approved: frozenset[tuple[str, str | None]] = frozenset()
+        self.clock = clock or SYSTEM_CLOCK
+        self._seed = seed
+        self._random: Random | None = None
+        self.poll_steering = poll_steering
+        self.poll_follow_up = poll_follow_up
+        self.root = Path.cwd() if root is None else Path(root)
+        self.name = name
+        self.flow = flow
+        self.world = AgentWorld(self.root, self.clock, self.notice, self._ask_model)
+        self.turning = Turning(self.session.brackets.turn)
+
+    def put(self, messages: Sequence[Message], target: Target, origin: Origin, *, source: str = "") -> Item:
+        """Put messages into a list of the inbox, as one item; they get their ids here."""
+        at, time = len(self.session.entries), self.clock.now()
+        named = tuple(
+            [
+                _named(each, f"m{at}" if not i else f"m{at}.{i}", time, source)
+                for i, each in enumerate(messages)
+            ]
+        )
+        item = Item(f"i{at}", origin, named)
+        self.insert(item, target)
+        return item
+
+    @property
+    def rng(self) -> Random:
+        """Where the random part of waits comes from; made when it is first needed."""
+        if self._random is None:
+            self._random = Random(self._seed)  # spreads retries, guards nothing
+        return self._random
+
+    # -- for the effects -----------------------------------------------------------------------------
+
+    @property
+    def system_prompt(self) -> str:
+        """The parts of the prompt, joined."""
+        return "\n\n".join([each for each in self.prompt_sections if each])
+
+    def tool(self, name: str) -> Tool | None:
+        """Return the tool of this name, if the running step may call it."""
+        return self._tools.get(name) if name in self.turning.tools else None
+
+    def active_tools(self) -> tuple[str, ...]:
+        """Return the names of the tools that the next step may call."""
+        chosen = self.session.view.tools
+        if chosen is None:
+            return tuple(self._tools)
+        return tuple(name for name in self._tools if name in chosen or name in self.added_tools)
+
+    def specs(self, names: tuple[str, ...]) -> tuple[Frozen, ...]:
+        """Return name, description and schema of these tools, in the order of their names."""
+        if self._specs is None or self._specs[0] != names:
+            known = [self._tools[name] for name in sorted(set(names)) if name in self._tools]
+            made = tuple(
+                [
+                    Frozen(name=tool.name, description=tool.description, schema=freeze(tool.schema))
+                    for tool in known
+                ]
+            )
+            self._specs = (names, made)
+        return self._specs[1]
+
+    def progress(self, call: ToolCall, content: Content) -> None:
+        """Tell the listeners how far a tool is."""
+        if self.state is State.TOOLING:
+            self.did("tool/progress")
+            self.tell("tool/progress", call_id=call.id, tool=call.name, content=content_blocks(content))
+
+    def approved_for_session(self, tool: Tool, args: Mapping[str, Any]) -> bool:
+        """Somebody approved such a call for the whole session."""
+        return (tool.name, tool.subject_of(args)) in self._approved
+
+    def approve_for_session(self, tool: Tool, args: Mapping[str, Any]) -> None:
+        """Do not ask again for such a call."""
+        self._approved |= {(tool.name, tool.subject_of(args))}
+
+    async def find_model(self, id: str) -> Model:
+        """Return the model with this id.
+
+        Raises:
+            UnknownModel: If neither the agent's model nor its resolver has it.
+        """
+        if self.model is not None and (id == self.model.id or not id):
+            return self.model
+        models = self.models
+        found: Any = None
+        if callable(models):
+            found = models(id)
+            if isinstance(found, Awaitable):
+                found = await found
+        elif models is not None:
+            found = models.get(id)
+        if found is None:
+            raise UnknownModel(f"no model {id!r}: give Agent(models=) a mapping or function that knows it")
+        return cast(Model, found)
+
+    async def _ask_model(self, id: str, question: str) -> str:
+        model = await self.find_model(id)
+        now = self.turning
+        prepared = await model.prepare(RequestConfig(id, self.settings, None), now.abort)
+        answer = Answer()
+        request = ModelRequest(
+            prepared.config.model, "", normalize_prompt_input(question), (), prepared.config.settings,
+            prepared.config.thinking, now.abort, self.clock, self.session.id, now.number, now.step,
+        )  # fmt: skip
+        async for chunk in prepared.stream(request):
+            answer.add(chunk, self.clock.now())
+        if answer.failure is not None:
+            raise RequestFailed(answer.failure)
+        return answer.message(id, self.clock.now(), "q").text
+
+
+def _named(message: Message, id: str, time: float, source: str) -> Message:
+    more: dict[str, Any] = {}
+    if not message.get("id"):
+        more["id"] = id
+    if not message.get("time"):
+        more["time"] = time
+    if source and not message.get("source"):
+        more["source"] = source
+    return cast(Message, type(message)._restore({**message, **more})) if more else message  # pyright: ignore[reportPrivateUsage]  # the one way to copy a frozen message
+
+
+def _by_name(tools: Sequence[Tool]) -> dict[str, Tool]:
+    found: dict[str, Tool] = {}
+    for tool in tools:
+        if tool.name in found:
+            raise ValueError(
+                f"two tools have the name {tool.name!r}; give one of them another with @tool(name=)"
+            )
+        found[tool.name] = tool
+    return found
+
+
+def _chains(hooks: Hooks) -> dict[str, Chain]:
+    return {point: Chain(point, given) for point, given in hooks.items() if given}
