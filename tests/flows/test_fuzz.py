@@ -101,7 +101,8 @@ def test_any_text(tmp_path: Path, text: str) -> None:
 @FUZZ
 @given(flow=FLOWS)
 def test_any_tree(tmp_path: Path, flow: dict[str, Any]) -> None:
-    judge(tmp_path, yaml.safe_dump(flow, sort_keys=False, allow_unicode=True))
+    text: str = yaml.safe_dump(flow, sort_keys=False, allow_unicode=True)  # pyright: ignore[reportUnknownMemberType]  # the stubs leave it open
+    judge(tmp_path, text)
 
 
 @pytest.mark.usefixtures("_quiet")

@@ -1,6 +1,6 @@
 """Scripted runs for the tests of the driver: every one of them is held against the declarations."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -49,7 +49,7 @@ def slows(*numbers: int) -> Reply:
 @asynccontextmanager
 async def scripted(
     replies: Sequence[Scripted], *, clock: FakeClock | None = None, **settings: Any
-) -> AsyncIterator[Agent]:
+) -> AsyncGenerator[Agent]:
     """Give an agent that plays a script; at the end its trace and its log must be legal walks."""
     settings.setdefault("tools", [add, slow])
     settings.setdefault("limits", Limits(parallel_tools=2))

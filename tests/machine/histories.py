@@ -1,6 +1,6 @@
 """Random logs that follow the rules of a session, and everything that a session folds from its log."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from typing import Any, get_args
 
@@ -11,7 +11,7 @@ from turnchart.machine.errors import AppendRefused
 from turnchart.machine.inbox import MODES, Item, Origin, home
 from turnchart.machine.messages import AssistantMessage, ToolCall, ToolResultMessage, UserMessage
 from turnchart.machine.session import Session
-from turnchart.machine.stores import Store
+from turnchart.machine.stores import MemoryStore, Store
 
 ORIGINS: tuple[Origin, ...] = get_args(Origin)
 
@@ -70,10 +70,54 @@ def lines(entries: Sequence[Entry]) -> list[str]:
     return [entry.line() for entry in entries]
 
 
+class Kept(MemoryStore):
+    """Remembers what it took, and refuses what it is told to."""
+
+    def __init__(self, entries: Iterable[Entry] = (), refuse: Exception | None = None) -> None:
+        super().__init__("kept")
+        self.entries = list(entries)
+        self.refuse = refuse
+
+    def load(self) -> Iterable[Entry]:
+        return tuple(self.entries)
+
+    def append(self, entry: Entry) -> None:
+        if self.refuse is not None:
+            raise self.refuse
+        self.entries.append(entry)
+
+
 def item(id: str, origin: Origin = "steer", *texts: str) -> Item:
     """Return an item of messages with the ids ``<id>.0``, ``<id>.1``, ..."""
     said = texts or (id,)
     return Item(id, origin, tuple(UserMessage(text, id=f"{id}.{i}") for i, text in enumerate(said)))
+
+
+def turn(session: Session, *calls: str) -> None:
+    """Log a turn up to an answer that asks for these tools."""
+    session.append("turn/start", Frozen(turn=session.brackets.turn + 1))
+    session.append("step/start", Frozen(turn=session.brackets.turn, step=1))
+    said = AssistantMessage([ToolCall("add", id=call) for call in calls] or "done")
+    here = {"turn": session.brackets.turn, "step": 1}
+    session.append("assistant/message", Frozen(message=said, stream=(), **here), attempt=1)
+
+
+def put(session: Session, id: str, origin: Origin, *texts: str) -> None:
+    """Log that an item came in."""
+    made = item(id, origin, *texts)
+    session.append("agent/inbox/spliced", session.inbox.insert(home(made), made))
+
+
+def claim(session: Session) -> None:
+    """Log a claim that opens a turn."""
+    for splice in session.inbox.claim(opens=True, steering="all", follow_up="one-at-a-time"):
+        session.append("agent/inbox/spliced", splice.data)
+
+
+def reopened(session: Session) -> Session:
+    """Return what another program finds in the store of a session."""
+    assert isinstance(session.store, Kept)
+    return Session(Kept(session.store.entries))
 
 
 # -- the acts ----------------------------------------------------------------------------------

@@ -155,7 +155,9 @@ def test_a_system_message_can_be_replaced_where_it_stands() -> None:
         system(0, "be brief"), said(1, UserMessage("a")), system(2, "be long"), system(3, "be kind", (0, 0))
     )
     assert (made.prompt, made.generation, made.messages()[1].text) == ("be kind", 1, "be long")
-    made.add(system(4, "be short", (2, 2)))
+    shorter = system(4, "be short", (2, 2))
+    made.check(shorter)
+    made.add(shorter)
     assert texts(made.messages()) == ["a", "be short"]
     assert (made.effective_prompt, made.generation) == ("be short", 2)
 

@@ -2,8 +2,8 @@
 
 import anyio
 import pytest
-
 from tests.machine.drive import add, calls, drop, run, scripted, slow, slows, texts, types
+
 from turnchart.machine import (
     AgentBusy,
     AppendRefused,
@@ -38,9 +38,30 @@ from turnchart.machine.points import (
 )
 from turnchart.testing import FakeClock
 
+
+def look_on(_: PostTool) -> None:
+    """Change nothing."""
+
+
+def reject(_: PreStep) -> Reject:
+    return Reject("no")
+
+
+def empty(payload: PreStep) -> PreStep:
+    return payload.replace(messages=())
+
+
+def deny(_: PreTool) -> Deny:
+    return Deny("not today")
+
+
+def spoil(payload: PreTool) -> PreTool:
+    return payload.replace(args={"a": "six"})
+
+
 FIRST_TURN = [
-    "agent/inbox/spliced", "turn/start", "agent/inbox/spliced", "step/start", "system/message", "user/message",
-    "request/header", "request/context", "assistant/message", "step/end", "turn/end",
+    "agent/inbox/spliced", "turn/start", "agent/inbox/spliced", "step/start", "system/message",
+    "user/message", "request/header", "request/context", "assistant/message", "step/end", "turn/end",
 ]  # fmt: skip
 
 
@@ -75,7 +96,9 @@ async def test_an_exclusive_call_is_a_barrier() -> None:
 
 async def test_a_failed_request_is_retried_in_the_open_step() -> None:
     clock = FakeClock()
-    async with scripted([Failure("rate_limit", retry_after=2), Failure("overloaded"), "ok"], clock=clock) as agent:
+    async with scripted(
+        [Failure("rate_limit", retry_after=2), Failure("overloaded"), "ok"], clock=clock
+    ) as agent:
         turn = await agent.prompt("x")
     assert (turn.reason, turn.steps, turn.text) == ("completed", 1, "ok")
     kinds = types(agent.session)
@@ -178,19 +201,19 @@ async def test_a_finished_result_that_post_tool_has_not_seen_is_withheld_at_an_a
         await clock.sleep(2.5)
         agent.abort("user")  # type: ignore[attr-defined]  # an agent
 
-    agent, _ = await run([slows(0, 1)], act=cut, hooks={"post_tool": [lambda payload: None]})
+    agent, _ = await run([slows(0, 1)], act=cut, hooks={"post_tool": [look_on]})
     assert "had passed the post_tool hooks" in texts(agent.session, "tool/result")[1]
 
 
 async def test_rejected_steps_spend_nothing() -> None:
-    agent, (turn,) = await run([], hooks={"pre_step": [lambda payload: Reject("no")]})
+    agent, (turn,) = await run([], hooks={"pre_step": [reject]})
     assert (turn.reason, turn.steps) == ("blocked", 0)
     assert [item.messages[0].text for item in turn.unadmitted] == ["x"]
     assert types(agent.session)[-2:] == ["hook/result", "turn/end"]
 
 
 async def test_an_empty_first_batch_is_a_completed_turn_without_steps() -> None:
-    _, (turn,) = await run([], hooks={"pre_step": [lambda payload: payload.replace(messages=())]})
+    _, (turn,) = await run([], hooks={"pre_step": [empty]})
     assert (turn.reason, turn.steps) == ("completed", 0)
 
 
@@ -206,9 +229,7 @@ async def test_two_plain_hooks_that_rewrite_both_take_effect() -> None:
 
 
 async def test_a_denied_call_has_a_result_and_did_not_run() -> None:
-    agent, (turn,) = await run(
-        [calls(("add", {"a": 1, "b": 2})), "ok"], hooks={"pre_tool": [lambda payload: Deny("not today")]}
-    )
+    agent, (turn,) = await run([calls(("add", {"a": 1, "b": 2})), "ok"], hooks={"pre_tool": [deny]})
     assert turn.steps == 2
     (result,) = [entry for entry in agent.session.entries if entry.type == "tool/result"]
     assert result.data["outcome"] == "denied"
@@ -222,16 +243,14 @@ async def test_rewriting_before_a_gate_does_not_open_it() -> None:
     def deny_sixes(payload: PreTool) -> Deny | Allow:
         return Deny("six") if payload.args["a"] == 6 else Allow()
 
-    agent, _ = await run(
-        [calls(("add", {"a": 1, "b": 2})), "ok"], hooks={"pre_tool": [rewrite, deny_sixes]}
-    )
+    agent, _ = await run([calls(("add", {"a": 1, "b": 2})), "ok"], hooks={"pre_tool": [rewrite, deny_sixes]})
     assert "six" in texts(agent.session, "tool/result")[0]
 
 
 async def test_rewritten_arguments_are_validated_at_once() -> None:
     agent, _ = await run(
         [calls(("add", {"a": 1, "b": 2})), "ok"],
-        hooks={"pre_tool": [lambda payload: payload.replace(args={"a": "six"})]},
+        hooks={"pre_tool": [spoil]},
     )
     (result,) = [entry for entry in agent.session.entries if entry.type == "tool/result"]
     assert result.data["outcome"] == "denied"
@@ -364,23 +383,23 @@ async def test_cancelling_a_prompt_closes_its_turn_first() -> None:
         drop(agent)
 
 
-async def test_a_store_that_refuses_leaves_the_agent_idle_and_the_session_read_only() -> None:
-    for bad in range(2, 11):
-        session = Session.memory()
-        errors: list[object] = []
-        async with scripted(["hi"], session=session) as agent:
-            agent.on("agent/error", lambda signal, _: errors.append(signal.data["error"]))
-            session.store = _Full(bad)
-            with pytest.raises(SessionReadOnly):
-                await agent.prompt("x")
-            assert agent.state is State.IDLE, bad
-            assert len(session.entries) == bad
-            assert len(errors) == 1, bad
-            with pytest.raises(SessionReadOnly):
-                agent.follow_up("y")
-            drop(agent)
-            agent.trace().clear()
-            session.entries.clear()
+@pytest.mark.parametrize("bad", range(2, 11))
+async def test_a_store_that_refuses_leaves_the_agent_idle_and_the_session_read_only(bad: int) -> None:
+    session = Session.memory()
+    errors: list[object] = []
+    async with scripted(["hi"], session=session) as agent:
+        agent.on("agent/error", lambda signal, _: errors.append(signal.data["error"]))
+        session.store = _Full(bad)
+        with pytest.raises(SessionReadOnly):
+            await agent.prompt("x")
+        assert agent.state is State.IDLE, bad
+        assert len(session.entries) == bad
+        assert len(errors) == 1, bad
+        with pytest.raises(SessionReadOnly):
+            agent.follow_up("y")
+        drop(agent)
+        agent.trace().clear()
+        session.entries.clear()
 
 
 class _Full:

@@ -239,6 +239,8 @@ def test_a_failure_is_stored_with_what_is_known() -> None:
 
 
 def test_blocks_are_told_apart_by_their_fields() -> None:
+    image = Image("AA==", "image/gif")
+    assert (Text("x").text, image.type, image.data, image.media_type) == ("x", "image", "AA==", "image/gif")
     match ToolCall("add", {"a": 1}):
         case ToolCall("add", {"a": a}):
             assert a == 1

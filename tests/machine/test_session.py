@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.machine.histories import folds, item, lines
+from tests.machine.histories import Kept, folds, lines, put, reopened, turn
 
 from turnchart.machine.entries import Entry, Frozen
 from turnchart.machine.errors import (
@@ -17,58 +17,12 @@ from turnchart.machine.errors import (
     SessionLocked,
     SessionReadOnly,
 )
-from turnchart.machine.messages import AssistantMessage, CustomMessage, Text, ToolCall, UserMessage
+from turnchart.machine.messages import AssistantMessage, CustomMessage, Text, UserMessage
 from turnchart.machine.session import Session, info
-from turnchart.machine.stores import MemoryStore
-from turnchart.machine.verify import verify
-
-
-class Kept(MemoryStore):
-    """Remembers what it took, and refuses what it is told to."""
-
-    def __init__(self, entries: Iterable[Entry] = (), refuse: Exception | None = None) -> None:
-        super().__init__("kept")
-        self.entries = list(entries)
-        self.refuse = refuse
-
-    def load(self) -> Iterable[Entry]:
-        return tuple(self.entries)
-
-    def append(self, entry: Entry) -> None:
-        if self.refuse is not None:
-            raise self.refuse
-        self.entries.append(entry)
 
 
 def custom(seq: int, parent: int | None, type: str = "custom", **data: Any) -> Entry:
     return Entry(seq, parent, type, 1.0, Frozen(data or {"kind": "mine", "data": seq}))
-
-
-def turn(session: Session, *calls: str) -> None:
-    """Log a turn up to an answer that asks for these tools."""
-    session.append("turn/start", Frozen(turn=session.brackets.turn + 1))
-    session.append("step/start", Frozen(turn=session.brackets.turn, step=1))
-    said = AssistantMessage([ToolCall("add", id=call) for call in calls] or "done")
-    here = {"turn": session.brackets.turn, "step": 1}
-    session.append("assistant/message", Frozen(message=said, stream=(), **here), attempt=1)
-
-
-def put(session: Session, id: str, origin: Any, *texts: str) -> None:
-    from turnchart.machine.inbox import home
-
-    session.append(
-        "agent/inbox/spliced", session.inbox.insert(home(item(id, origin)), item(id, origin, *texts))
-    )
-
-
-def claim(session: Session) -> None:
-    for splice in session.inbox.claim(opens=True, steering="all", follow_up="one-at-a-time"):
-        session.append("agent/inbox/spliced", splice.data)
-
-
-def reopened(session: Session) -> Session:
-    assert isinstance(session.store, Kept)
-    return Session(Kept(session.store.entries))
 
 
 # -- appending ---------------------------------------------------------------------------------
@@ -450,115 +404,3 @@ def test_entries_can_be_copied_as_they_are() -> None:
     full = Session(Kept(refuse=OSError("full")))
     with pytest.raises(SessionReadOnly):
         full.copy([custom(0, None)])
-
-
-# -- recovery (lifecycle.md H, I.15; scenarios 259 to 265 in full: test_brackets.py) ------------
-
-
-def recovered(session: Session) -> Session:
-    again = reopened(session)
-    again.attach()
-    assert verify(again.entries).ok, verify(again.entries).message
-    assert folds(reopened(again)) == folds(again)
-    return again
-
-
-def test_259_attaching_a_balanced_log_writes_nothing() -> None:
-    session = Session(Kept(), now=lambda: 5.0)
-    put(session, "waits", "steer")
-    again = reopened(session)
-    again.attach()
-    assert len(again.entries) == 1
-    assert [each.id for each in again.inbox.next_step] == ["waits"]
-
-
-def test_260_to_264_attaching_closes_what_a_crash_left_open() -> None:
-    session = Session(Kept(), now=lambda: 5.0)
-    turn(session, "c1", "c2")
-    called = Frozen(turn=1, step=1, call_id="c2", tool="add", arguments=Frozen(), execution="exclusive")
-    session.append("tool/call", called)
-    again = reopened(session)
-    again.attach(lambda: 9.0)
-    new = again.entries[len(session.entries) :]
-    assert [each.type for each in new] == ["tool/result", "tool/result", "step/end", "turn/end"]
-    assert {each.time for each in new} == {5.0}
-    assert [each.data["message"].call_id for each in new[:2]] == ["c1", "c2"]
-    assert new[-1].data == {"turn": 1, "reason": "interrupted", "steps": 1}
-    assert again.append_custom("mine", 1).time == 9.0
-    assert folds(reopened(again)) == folds(again)
-    later = len(again.entries)
-    again.attach()
-    assert len(again.entries) == later
-
-
-def test_274_a_batch_that_was_claimed_and_not_admitted_goes_back_to_the_front() -> None:
-    session = Session(Kept(), now=lambda: 5.0)
-    put(session, "s1", "steer")
-    put(session, "r1", "next_turn")
-    put(session, "p1", "prompt")
-    put(session, "p2", "prompt")
-    session.append("turn/start", Frozen(turn=1))
-    claim(session)
-    put(session, "s2", "steer")
-    again = recovered(session)
-    assert [each.id for each in again.inbox.next_step] == ["s1", "s2"]
-    assert [each.id for each in again.inbox.next_turn] == ["p1", "p2"]
-    assert [each.id for each in again.inbox.riders] == ["r1"]
-    assert again.inbox.claimed == []
-
-
-def test_a_batch_that_was_partly_admitted_goes_back_in_part() -> None:
-    session = Session(Kept(), now=lambda: 5.0)
-    put(session, "s1", "steer")
-    put(session, "p1", "prompt", "a", "b", "c")
-    session.append("turn/start", Frozen(turn=1))
-    claim(session)
-    session.append("step/start", Frozen(turn=1, step=1))
-    for said in (item("s1").messages[0], item("p1", "prompt", "a").messages[0]):
-        session.append("user/message", Frozen(turn=1, step=1, message=said))
-    again = recovered(session)
-    assert again.inbox.next_step == []
-    [left] = again.inbox.next_turn
-    assert (left.id, [(said["id"], said.text) for said in left.messages]) == (
-        "p1",
-        [("p1.1", "b"), ("p1.2", "c")],
-    )
-    assert [said.text for said in again.context()] == ["s1", "a"]
-
-
-def test_what_the_model_has_answered_to_is_claimed_no_more() -> None:
-    session = Session(Kept(), now=lambda: 5.0)
-    put(session, "p1", "prompt", "kept out by a hook")
-    session.append("turn/start", Frozen(turn=1))
-    claim(session)
-    session.append("step/start", Frozen(turn=1, step=1))
-    session.append(
-        "assistant/message", Frozen(turn=1, step=1, message=AssistantMessage("a"), stream=()), attempt=1
-    )
-    again = reopened(session)
-    again.attach()
-    assert not again.inbox.queued()
-
-
-def test_what_a_turn_left_out_when_it_ended_is_not_put_back() -> None:
-    session = Session(Kept(), now=lambda: 5.0)
-    put(session, "p1", "prompt")
-    session.append("turn/start", Frozen(turn=1))
-    claim(session)
-    session.append("turn/end", Frozen(turn=1, reason="error", steps=0))
-    again = recovered(session)
-    assert not again.inbox.queued()
-    assert len(again.entries) == len(session.entries)
-
-
-def test_recovery_that_is_cut_off_anywhere_is_finished_by_the_next() -> None:
-    session = Session(Kept(), now=lambda: 5.0)
-    put(session, "s1", "steer")
-    put(session, "p1", "prompt")
-    session.append("turn/start", Frozen(turn=1))
-    claim(session)
-    whole = recovered(session)
-    for cut in range(len(session.entries), len(whole.entries)):
-        again = Session(Kept(whole.entries[:cut]))
-        again.attach()
-        assert lines(again.entries) == lines(whole.entries)

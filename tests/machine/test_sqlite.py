@@ -238,6 +238,24 @@ def test_a_file_that_changes_while_it_is_read_is_read_again(
     assert opens == ["immutable=1", "immutable=1"]
 
 
+def test_a_file_that_is_put_right_while_it_is_read_is_read_again(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(path, "one")
+    aside = path.rename(path.with_name("aside"))
+    path.write_bytes(b"half of a copy" * 100)
+    real = sqlite3.connect
+
+    def connect(database: str, **more: Any) -> sqlite3.Connection:
+        found: sqlite3.Connection = real(database, **more)
+        if aside.exists():
+            aside.replace(path)
+        return found
+
+    monkeypatch.setattr(sqlite3, "connect", connect)
+    assert len(list(SqliteStore(path, "one").load())) == 3
+
+
 # -- what is refused ---------------------------------------------------------------------------
 
 
@@ -259,6 +277,16 @@ def test_a_database_of_another_program_is_left_alone(path: Path) -> None:
     with pytest.raises(SessionCorrupt, match="is a SQLite file of another program"):
         SqliteStore(path, "one").append(entry(0))
     assert path.read_bytes() == content
+
+
+def test_a_database_that_another_program_makes_meanwhile_is_left_alone(path: Path) -> None:
+    store = SqliteStore(path, "one")
+    store.lock()
+    ask(path, "CREATE TABLE notes (text TEXT)")
+    with pytest.raises(SessionCorrupt, match="is a SQLite file of another program"):
+        store.append(entry(0))
+    store.close()
+    assert ask(path, "SELECT name FROM sqlite_master") == [("notes",)]
 
 
 @pytest.mark.parametrize(

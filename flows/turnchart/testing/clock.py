@@ -1,6 +1,6 @@
 """A clock that tests move: seconds of waiting pass in no time, in the right order."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from heapq import heapify, heappop, heappush
 from itertools import count
@@ -51,7 +51,7 @@ class FakeClock:
             self._drop(entry)
 
     @contextmanager
-    def timeout(self, seconds: float) -> Iterator[None]:
+    def timeout(self, seconds: float) -> Generator[None]:
         """Raise TimeoutError when the body takes longer, on this clock."""
         with anyio.CancelScope() as scope:
             entry = self._at(self._now + seconds, scope.cancel)

@@ -68,7 +68,7 @@ def _row(
     branch: str | None = None,
     undrawn: str = "",
 ) -> TransitionList:
-    rows = cast(TransitionList, source.to(target, cond=when))
+    rows: TransitionList = source.to(target, cond=when)
     (transition,) = cast("list[Transition]", cast(Any, rows).transitions)
     _ways[transition] = Way(when, says, reasons, branch, undrawn)
     return rows

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping
 from math import isfinite
-from typing import Any, NamedTuple, Never, TypeAlias
+from typing import Any, NamedTuple, Never, Self, TypeAlias
 
 Json: TypeAlias = "Mapping[str, Json] | tuple[Json, ...] | list[Json] | str | int | float | bool | None"
 
@@ -37,10 +37,11 @@ class Frozen(dict[str, Any]):
         return self
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (type(self)._restore, (dict(self),))
+        return (type(self).of_fields, (dict(self),))
 
     @classmethod
-    def _restore(cls, data: dict[str, Any]) -> "Frozen":
+    def of_fields(cls, data: Mapping[str, Any]) -> Self:
+        """Return an object of this class with these fields, which must be frozen already."""
         made = cls.__new__(cls)
         dict.update(made, data)  # pyright: ignore[reportUnknownMemberType]  # typeshed's own
         return made

@@ -6,7 +6,7 @@ nobody can change what has been logged. ``Text("hi") == {"type": "text", "text":
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, cast, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 from turnchart.machine.entries import Frozen, freeze
 
@@ -79,9 +79,8 @@ class Thinking(Block):
     __match_args__ = ("thinking",)
 
     def __init__(self, thinking: str, signature: str | None = None) -> None:
-        super().__init__(type="thinking", thinking=thinking)
-        if signature is not None:
-            dict.__setitem__(self, "signature", signature)
+        signed = {} if signature is None else {"signature": signature}
+        super().__init__(type="thinking", thinking=thinking, **signed)
 
     @property
     def thinking(self) -> str:
@@ -172,10 +171,10 @@ def block(value: Block | Mapping[str, Any]) -> Block:
         named = value.get("mediaType", value.get("mimeType"))
         value = {key: item for key, item in value.items() if key not in ("mimeType", "mediaType")}
         value = {**value, "media_type": named}
-    missing = [name for name in found.__match_args__ if name not in value]  # type: ignore[attr-defined]  # every block class has it
+    missing: list[str] = [name for name in found.__match_args__ if name not in value]  # type: ignore[attr-defined]  # every block class has it
     if missing:
         raise ValueError(f"content block {kind!r} lacks {', '.join(missing)}")
-    return cast(Block, found._restore(freeze(value)))
+    return found.of_fields(freeze(value))
 
 
 def content_blocks(content: Content) -> tuple[Block, ...]:
@@ -224,7 +223,7 @@ class Message(Frozen):
 
     def with_content(self, content: Content) -> "Message":
         """Return the same message with other content."""
-        return cast(Message, type(self)._restore({**self, "content": content_blocks(content)}))
+        return self.of_fields({**self, "content": content_blocks(content)})
 
 
 class UserMessage(Message):
@@ -233,8 +232,9 @@ class UserMessage(Message):
     __slots__ = ()
 
     def __init__(self, content: Content, *, id: str = "", time: float = 0.0, source: str = "") -> None:
-        super().__init__(role="user", content=content_blocks(content))
-        _add(self, id=id, time=time, source=source)
+        super().__init__(
+            role="user", content=content_blocks(content), **_given(id=id, time=time, source=source)
+        )
 
     @property
     def id(self) -> str:
@@ -265,9 +265,9 @@ class AssistantMessage(Message):
         replay: Any = None,
     ) -> None:
         super().__init__(
-            role="assistant", content=content_blocks(content), model=model, stop_reason=stop_reason
-        )
-        _add(self, usage=freeze(dict(usage)) if usage else None, time=time, replay=freeze(replay))
+            role="assistant", content=content_blocks(content), model=model, stop_reason=stop_reason,
+            **_given(usage=freeze(dict(usage)) if usage else None, time=time, replay=freeze(replay)),
+        )  # fmt: skip
 
     @property
     def model(self) -> str:
@@ -312,11 +312,12 @@ class ToolResultMessage(Message):
         added_tools: Iterable[str] = (),
     ) -> None:
         super().__init__(
-            role="tool_result", call_id=call_id, tool=tool, content=content_blocks(content), is_error=is_error
-        )
-        _add(
-            self, time=time, details=freeze(details), usage=freeze(dict(usage)) if usage else None,
-            terminate=terminate, added_tools=tuple(added_tools),
+            role="tool_result", call_id=call_id, tool=tool, content=content_blocks(content),
+            is_error=is_error,
+            **_given(
+                time=time, details=freeze(details), usage=freeze(dict(usage)) if usage else None,
+                terminate=terminate, added_tools=tuple(added_tools),
+            ),
         )  # fmt: skip
 
     @property
@@ -346,8 +347,10 @@ class CustomMessage(Message):
     def __init__(
         self, kind: str, content: Content, *, display: bool = True, details: Any = None, time: float = 0.0
     ) -> None:
-        super().__init__(role="custom", kind=kind, content=content_blocks(content), display=display)
-        _add(self, details=freeze(details), time=time)
+        super().__init__(
+            role="custom", kind=kind, content=content_blocks(content), display=display,
+            **_given(details=freeze(details), time=time),
+        )  # fmt: skip
 
     @property
     def kind(self) -> str:
@@ -356,10 +359,9 @@ class CustomMessage(Message):
         return value
 
 
-def _add(message: Message, **fields: Any) -> None:
-    for name, value in fields.items():
-        if value:
-            dict.__setitem__(message, name, value)
+def _given(**fields: Any) -> dict[str, Any]:
+    """Return the fields that say something; the others stay out of the log."""
+    return {name: value for name, value in fields.items() if value}
 
 
 _ROLES: dict[str, type[Message]] = {
@@ -388,7 +390,7 @@ def message(value: Mapping[str, Any]) -> Message:
     missing = [name for name in ("content", *_REQUIRED[role]) if name not in value]
     if missing:
         raise ValueError(f"a message of role {role!r} lacks {', '.join(missing)}")
-    return cast(Message, found._restore({**freeze(value), "content": content_blocks(value["content"])}))
+    return found.of_fields({**freeze(value), "content": content_blocks(value["content"])})
 
 
 Prompt: TypeAlias = "str | Message | Block | Mapping[str, Any] | Sequence[Message | Mapping[str, Any]]"

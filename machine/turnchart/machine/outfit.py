@@ -216,7 +216,8 @@ class Outfit(Driver):
         if callable(models):
             found = models(id)
             if isinstance(found, Awaitable):
-                found = await found
+                pending: Awaitable[Any] = found
+                found = await pending
         elif models is not None:
             found = models.get(id)
         if found is None:
@@ -247,7 +248,7 @@ def _named(message: Message, id: str, time: float, source: str) -> Message:
         more["time"] = time
     if source and not message.get("source"):
         more["source"] = source
-    return cast(Message, type(message)._restore({**message, **more})) if more else message  # pyright: ignore[reportPrivateUsage]  # the one way to copy a frozen message
+    return message.of_fields({**message, **more}) if more else message
 
 
 def _by_name(tools: Sequence[Tool]) -> dict[str, Tool]:

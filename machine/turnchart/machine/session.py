@@ -179,7 +179,7 @@ class Session:
             for validator in self._validators:
                 try:
                     reason = validator(entry)
-                except Exception as error:  # noqa: BLE001  # any failure of a validator refuses
+                except Exception as error:  # any failure of a validator refuses
                     raise AppendRefused(entry.type, f"{error.__class__.__name__}: {error}") from error
                 if reason is not None:
                     raise AppendRefused(entry.type, reason)
@@ -255,7 +255,7 @@ class Session:
             for watcher in self._watchers:
                 try:
                     watcher(entry)
-                except Exception:
+                except Exception:  # noqa: BLE001  # a watcher may raise what it likes
                     _log.exception("a watcher of session %s failed on entry %d", self.id, entry.seq)
         finally:
             self._busy = False

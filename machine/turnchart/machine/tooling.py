@@ -96,7 +96,7 @@ class Batch:
         except BaseException as error:
             self._close()
             if isinstance(error, BaseExceptionGroup):
-                raise first_error(error) from None
+                raise first_error(cast(BaseException, error)) from None
             raise
         if self._agent.turning.cause is not None:
             self._close()
@@ -160,7 +160,7 @@ class Batch:
         )  # fmt: skip
 
     def _refuse(self, call: ToolCall, text: str, code: str) -> None:
-        arguments = call.arguments if isinstance(call.arguments, Mapping) else {}
+        arguments = call.arguments if isinstance(call.arguments, Frozen) else Frozen()
         self._end(call, Done(_error(text, code), arguments))
 
     async def _permit(self, call: ToolCall, tool: Tool, args: dict[str, Any]) -> Ready | None:
