@@ -138,9 +138,21 @@ def test_no_file_is_too_long() -> None:
     assert not wrong, listed(wrong)
 
 
+def code_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Return how long a function is without its docstring."""
+    first = function.body[0]
+    doc = (
+        isinstance(first, ast.Expr)
+        and isinstance(first.value, ast.Constant)
+        and isinstance(first.value.value, str)
+    )
+    told = (first.end_lineno or first.lineno) - first.lineno + 1 if doc else 0
+    return (function.end_lineno or function.lineno) - function.lineno + 1 - told
+
+
 def test_no_function_is_too_long() -> None:
     lengths = {
-        f"{local(path)}:{node.lineno} {node.name}": (node.end_lineno or node.lineno) - node.lineno + 1
+        f"{local(path)}:{node.lineno} {node.name}": code_lines(node)
         for path in SOURCES
         for node in ast.walk(ast.parse(path.read_text("utf-8")))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)

@@ -50,7 +50,7 @@ class Driver(Acts):
             now.must_stop != "",
             self._latched,
             now.dispatched,
-            now.dispatched and now.answer is not None and now.answer.has_text,
+            now.cause is not None and now.dispatched and now.answer is not None and now.answer.has_text,
         )
 
     def go(self, event: Event) -> None:

@@ -40,7 +40,7 @@ class JsonlStore:
     """A session as a file of JSON lines.
 
     Args:
-        path: The file. It and its folder are made by the first append.
+        path: The file. The first append makes it; its folder is made with the first lock.
         id: The id of a new session; without it, the name of the file without its ending.
         durability: See ``Durability``.
 

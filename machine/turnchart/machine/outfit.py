@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from inspect import isawaitable
 from pathlib import Path
 from random import Random
 from typing import Any, cast
@@ -215,9 +216,8 @@ class Outfit(Driver):
         found: Any = None
         if callable(models):
             found = models(id)
-            if isinstance(found, Awaitable):
-                pending: Awaitable[Any] = found
-                found = await pending
+            if isawaitable(found):
+                found = await found
         elif models is not None:
             found = models.get(id)
         if found is None:

@@ -98,7 +98,7 @@ class SqliteStore:
     """One session of a SQLite file.
 
     Args:
-        path: The file. It and its folder are made by the first append.
+        path: The file. The first append makes it; its folder is made with the first lock.
         id: Which session. None: the only one of the file, or a new one where it has none.
         durability: ``flush``: a killed process loses nothing appended. ``fsync``: a power cut neither.
 

@@ -40,8 +40,8 @@ class Answer:
     """Takes chunks in order, gives one message and one compact record.
 
     Rules: the first block_end closes a block and later deltas of it are ignored; chunks after ``finish`` are
-    ignored; a missing call id becomes a positional one; a missing finish means stop; max_tokens drops tool
-    calls; an interrupted answer keeps only text and thoughts that are not blank.
+    ignored; a missing or repeated call id becomes a positional one; a missing finish means stop; max_tokens
+    drops tool calls; an interrupted answer keeps only text and thoughts that are not blank.
 
     Attributes:
         finish: The finish chunk; None before it.
@@ -123,24 +123,36 @@ class Answer:
             call_id: What positional call ids start with.
             interrupted: Keep only what was shown.
         """
-        reason: StopReason = self.finish.reason if self.finish else "stop"
+        finish = self.finish
+        reason: StopReason = "aborted" if interrupted else finish.reason if finish else "stop"
+        content = self._content(call_id, keeps_calls=not interrupted and reason != "max_tokens")
         if interrupted:
-            reason = "aborted"
-        keeps_calls = not interrupted and reason != "max_tokens"
+            content = tuple([each for each in content if not _blank(each)])
+        elif reason == "stop" and any(each["type"] == "tool_call" for each in content):
+            reason = "tool_calls"
+        fields: dict[str, Any] = {
+            "role": "assistant", "content": content, "model": model, "stop_reason": reason, "time": time,
+        }  # fmt: skip
+        if self.usage:
+            fields["usage"] = freeze(dict(self.usage))
+        if finish is not None and finish.replay is not None:
+            fields["replay"] = freeze(finish.replay)
+        return AssistantMessage.of_fields(fields)
+
+    def _content(self, call_id: str, *, keeps_calls: bool) -> tuple[Block, ...]:
         content: list[Block] = []
-        for index, block in sorted(self._blocks.items()):
+        ids: set[str] = set()
+        for index in sorted(self._blocks):
+            block = self._blocks[index]
             text = "".join(block.parts)
             if block.kind == "tool_call":
                 if keeps_calls:
-                    content.append(ToolCall(block.name, _arguments(text), block.id or f"{call_id}.{index}"))
-            elif text and not (interrupted and text.isspace()):
+                    id = block.id if block.id and block.id not in ids else f"{call_id}.{index}"
+                    ids.add(id)
+                    content.append(ToolCall(block.name, _arguments(text), id))
+            elif text:
                 content.append(Text(text) if block.kind == "text" else Thinking(text, block.signature))
-        if reason == "stop" and any(block.type == "tool_call" for block in content):
-            reason = "tool_calls"
-        replay = self.finish.replay if self.finish else None
-        return AssistantMessage(
-            tuple(content), model=model, stop_reason=reason, usage=self.usage, time=time, replay=replay
-        )
+        return tuple(content)
 
     def record(self) -> tuple[Frozen, ...]:
         """Return the compact record: consecutive deltas of one block folded, with their times."""
@@ -175,7 +187,13 @@ def _fold(chunks: Sequence[Chunk], times: Sequence[int]) -> Iterator[Frozen]:
         start = end
 
 
+def _blank(block: Block) -> bool:
+    return str(block.get("text", block.get("thinking", ""))).isspace()
+
+
 def _fields(chunk: Chunk) -> dict[str, Any]:
+    if chunk.__class__ is Finish and chunk[1:] == (None, None):
+        return {"reason": chunk[0]}
     given = {name: value for name, value in chunk._asdict().items() if value not in (None, "")}
     failure = given.get("failure")
     if failure is not None:

@@ -46,6 +46,14 @@ async def tooling(driver: Driver) -> Event:
     return Event.TOOLS_DONE
 
 
+class Plan(NamedTuple):
+    """A call before it runs: its tool, and its arguments or what is wrong with them."""
+
+    tool: Tool | None
+    args: dict[str, Any] | None = None
+    error: ToolArgumentError | None = None
+
+
 class Ready(NamedTuple):
     """A call that may run."""
 
@@ -70,7 +78,9 @@ class Batch:
         concluded: Every result asked to end the turn.
     """
 
-    __slots__ = ("_agent", "_done", "_entries", "_started", "_todo", "_woken", "concluded", "results")
+    __slots__ = (
+        "_agent", "_done", "_entries", "_plans", "_started", "_todo", "_woken", "concluded", "results",
+    )  # fmt: skip
 
     def __init__(self, agent: Outfit, calls: tuple[ToolCall, ...]) -> None:
         self._agent = agent
@@ -78,6 +88,7 @@ class Batch:
         self._started: deque[ToolCall] = deque()
         self._done: dict[str, Done] = {}
         self._entries: dict[str, Entry] = {}
+        self._plans: dict[str, Plan] = {}
         self._woken: anyio.Event | None = None
         self.results: list[ToolResultMessage] = []
         self.concluded = bool(calls)
@@ -101,9 +112,21 @@ class Batch:
         if self._agent.turning.cause is not None:
             self._close()
 
-    def _parallel(self, call: ToolCall) -> bool:
+    def _plan(self, call: ToolCall) -> Plan:
+        """Find the tool of a call and read its arguments; once, unless the tool changes meanwhile."""
         tool = self._agent.tool(call.name)
-        return tool is not None and tool.classify(call.arguments) == "parallel"
+        plan = self._plans.get(call.id)
+        if plan is None or plan.tool is not tool:
+            plan = self._plans[call.id] = _planned(tool, call)
+        return plan
+
+    def _parallel(self, call: ToolCall) -> bool:
+        tool, args, _ = self._plan(call)
+        if tool is None or args is None:
+            return False
+        if callable(tool.execution):
+            return tool.classify(call.arguments) == "parallel"
+        return tool.execution == "parallel"
 
     async def _pool(self) -> None:
         """Run parallel calls together; each is classified again right before it starts."""
@@ -131,7 +154,7 @@ class Batch:
         self._log_call(call)
         if agent.signals.waiting:
             await agent.signals.deliver()
-        tool = agent.tool(call.name)
+        tool, args, error = self._plan(call)
         if tool is None:
             known = ", ".join(now.tools) or "none"
             self._refuse(call, f"There is no tool {call.name!r}. The tools are: {known}.", "UNKNOWN_TOOL")
@@ -142,9 +165,7 @@ class Batch:
             said = f"Not run: the turn may call {most} tools, and this is call {now.tool_calls}."
             self._end(call, Done(_error(said, "MAX_TOOL_CALLS"), {}, post=False))
             return None
-        try:
-            args = tool.parse(call.arguments)
-        except ToolArgumentError as error:
+        if args is None:
             self._refuse(call, str(error), "INVALID_ARGUMENTS")
             return None
         return await self._permit(call, tool, args)
@@ -357,6 +378,15 @@ class Batch:
             pass  # what refused is the reason for the closing, or will refuse the closing row too
         self._started.clear()
         self._todo.clear()
+
+
+def _planned(tool: Tool | None, call: ToolCall) -> Plan:
+    if tool is None:
+        return Plan(None)
+    try:
+        return Plan(tool, tool.parse(call.arguments))
+    except ToolArgumentError as error:
+        return Plan(tool, None, error)
 
 
 def _shown(call: ToolCall, args: Mapping[str, Any]) -> Frozen:

@@ -34,7 +34,7 @@ async def test_every_signal_of_a_turn_is_a_line() -> None:
     entries = [record["entry"] for record in records if record["type"] == "session/event"]
     assert [entry["seq"] for entry in entries] == list(range(len(entries)))
     chunks = [record["chunk"] for record in records if record.get("frame") == "chunk"]
-    assert {"type": "text_delta", "text": "é\x1b", "index": 0} in chunks
+    assert {"type": "text_delta", "text": "é\x1b", "block": 0} in chunks
     [error] = [record["error"] for record in records if record["type"] == "agent/error"]
     assert error["type"] == "RequestFailed"
 
@@ -44,7 +44,7 @@ def test_the_parts_of_a_signal() -> None:
     assert entry_record(entry) == {
         "seq": 3, "parent": None, "type": "label", "time": 1.0, "data": {"target": 1}, "sources": (1, 2),
     }  # fmt: skip
-    assert jsonable(TextDelta("hi")) == {"type": "text_delta", "text": "hi", "index": 0}
+    assert jsonable(TextDelta("hi")) == {"type": "text_delta", "text": "hi", "block": 0}
     failed = Finish("error", Failure("quota"))
     assert jsonable(failed) == {
         "type": "finish", "reason": "error", "failure": {"kind": "quota", "message": ""},
