@@ -50,7 +50,7 @@ def test_steering_all_takes_everything_for_the_next_step() -> None:
 def test_one_at_a_time_holds_back_only_what_a_person_steered() -> None:
     made = inbox(
         ("n1", "inject"), ("s1", "steer"), ("h1", "hook"), ("s2", "steer"), ("t1", "tool"), ("s3", "steer"),
-        ("p1", "poll"),
+        ("p1", "hook"),
     )  # fmt: skip
     assert claim(made, opens=False, steering="one-at-a-time") == ["n1", "s1", "h1", "t1", "p1"]
     assert waits(made)[0] == ["s2", "s3"]

@@ -12,7 +12,7 @@ from turnchart.machine import effects
 from turnchart.machine.acts import Waiter, turn_of
 from turnchart.machine.entries import Entry, Frozen
 from turnchart.machine.errors import AgentBusy, SessionReadOnly, TurnFailed
-from turnchart.machine.inbox import Item, Queued
+from turnchart.machine.inbox import Item, Queued, Splice, Target, home
 from turnchart.machine.messages import (
     Message,
     Prompt,
@@ -170,7 +170,7 @@ class Agent(Outfit):
         if splice is None:
             self.cut("cancelled")
         elif not self.session.read_only:
-            self._discard(splice.data, splice.removed)
+            self._discard(splice)
 
     def _parked_because(self) -> str:
         now = self.turning
@@ -202,8 +202,9 @@ class Agent(Outfit):
         Raises:
             ValueError: If it is empty.
         """
-        late = self.state is not State.IDLE and self.turning.cause is not None
-        item = self.put(normalize_prompt_input(content), "next-turn" if late else "next-step", "steer")
+        if self.state is not State.IDLE and self.turning.cause is not None:
+            return self.follow_up(content)
+        item = self.put(normalize_prompt_input(content), "next-step", "steer")
         self.wake()
         return item
 
@@ -241,9 +242,10 @@ class Agent(Outfit):
         discarded: list[Item] = []
         if not keep_inbox:
             for splice in self.session.inbox.clear():
-                self._discard(splice.data, splice.removed)
+                self._discard(splice)
                 discarded += splice.removed
-            self._told_discarded(claimed)
+            for item in claimed:
+                self._told_discarded((item,), home(item))
             discarded += claimed
         elif claimed:
             for data in self.session.inbox.put_back(claimed):
@@ -256,15 +258,15 @@ class Agent(Outfit):
             self.turning.abort.set(reason)
         return tuple(discarded)
 
-    def _discard(self, data: Frozen, items: Iterable[Item]) -> None:
-        self.log("agent/inbox/spliced", data)
-        self._told_discarded(items)
+    def _discard(self, splice: Splice) -> None:
+        self.log("agent/inbox/spliced", splice.data)
+        self._told_discarded(splice.removed, splice.data["target"])
 
-    def _told_discarded(self, items: Iterable[Item]) -> None:
+    def _told_discarded(self, items: Iterable[Item], target: Target) -> None:
         for item in items:
             for message in item.messages:
                 self.did("agent/inbox/discarded")
-                self.tell("agent/inbox/discarded", message=message, target="next-step")
+                self.tell("agent/inbox/discarded", message=message, target=target)
 
     # -- looking -----------------------------------------------------------------------------------
 

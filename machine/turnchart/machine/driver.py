@@ -184,7 +184,16 @@ class Driver(Acts):
                 event.set()
 
     async def rested(self) -> None:
-        """Wait until the agent rests and its listeners have heard so."""
+        """Wait until the agent rests and its listeners have heard so.
+
+        Raises:
+            RuntimeError: If a hook, a listener or a tool of the turn itself waits for its end.
+        """
+        if self._task is not None and anyio.get_current_task().id == self._task:
+            raise RuntimeError(
+                "this would wait for itself: hooks and listeners run inside the turn;"
+                " use follow_up() or steer()"
+            )
         while self.state is not State.IDLE or self._task is not None:
             done = anyio.Event()
             self._done.append(done)

@@ -64,7 +64,7 @@ async def _polled(agent: Outfit, name: str, poll: Poll, target: Target) -> bool:
         given = await given
     if not given:
         return False
-    agent.put(normalize_prompt_input(given), target, "poll")
+    agent.put(normalize_prompt_input(given), target, "steer" if target == "next-step" else "follow_up")
     return True
 
 

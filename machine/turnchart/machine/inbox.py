@@ -11,7 +11,7 @@ from turnchart.machine.entries import Frozen
 from turnchart.machine.messages import Message, message
 
 Target = Literal["next-step", "next-turn", "rider"]
-Origin = Literal["prompt", "follow_up", "steer", "inject", "next_turn", "hook", "tool", "poll"]
+Origin = Literal["prompt", "follow_up", "steer", "inject", "next_turn", "hook", "tool"]
 Mode = Literal["all", "one-at-a-time"]
 
 MODES: tuple[Mode, ...] = ("all", "one-at-a-time")

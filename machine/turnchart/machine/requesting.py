@@ -250,18 +250,18 @@ async def _consume(agent: Outfit, chunks: AsyncIterator[Chunk], answer: Answer) 
     now, clock_now, signals = agent.turning, agent.clock.now, agent.signals
     quiet = not agent.tracing
     add = answer.add
-    async for chunk in chunks:
-        time = clock_now()
-        add(chunk, time)
-        if not quiet or signals.heard:
-            _frame(agent, "chunk", index=answer.count - 1, time=time, chunk=chunk)
-            if signals.waiting:
-                await signals.deliver()
-        if now.cause is not None or answer.finish is not None:
-            break
-    close = getattr(chunks, "aclose", None)
-    if close is not None:
-        await close()
+    try:
+        async for chunk in chunks:
+            time = clock_now()
+            add(chunk, time)
+            if not quiet or signals.heard:
+                _frame(agent, "chunk", index=answer.count - 1, time=time, chunk=chunk)
+                if signals.waiting:
+                    await signals.deliver()
+            if now.cause is not None or answer.finish is not None:
+                break
+    finally:
+        await _close(chunks)
 
 
 def _frame(agent: Outfit, frame: str, **data: Any) -> None:
@@ -275,6 +275,13 @@ def _frame(agent: Outfit, frame: str, **data: Any) -> None:
         )  # fmt: skip
 
 
+async def _close(chunks: AsyncIterator[Chunk]) -> None:
+    """Close a stream that may not be at its end: the connection behind it is given back at once."""
+    close = getattr(chunks, "aclose", None)
+    if close is not None:
+        await close()
+
+
 async def _normalised(chunks: AsyncIterator[Chunk]) -> AsyncIterator[Chunk]:
     """Turn what an adapter raises into a failed finish, so that hooks around it see one form."""
     try:
@@ -285,6 +292,8 @@ async def _normalised(chunks: AsyncIterator[Chunk]) -> AsyncIterator[Chunk]:
         if failure is None:
             raise
         yield Finish("error", failure)
+    finally:
+        await _close(chunks)
 
 
 def _settled(agent: Outfit, answer: Answer) -> Event:
