@@ -60,7 +60,7 @@ class FakeClock:
             finally:
                 self._drop(entry)
         if scope.cancelled_caught:
-            raise TimeoutError(f"longer than {seconds:g} seconds")
+            raise TimeoutError
 
     async def advance(self, seconds: float) -> None:
         """Let so many seconds pass, stopping at everything that is due on the way."""

@@ -43,10 +43,9 @@ class SystemClock:
 class _Timeout:
     """What ``anyio.fail_after`` does, at half its cost: every tool and async hook runs inside one."""
 
-    __slots__ = ("_scope", "_seconds")
+    __slots__ = ("_scope",)
 
     def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
         self._scope = anyio.CancelScope(deadline=anyio.current_time() + seconds)
 
     def __enter__(self) -> None:
@@ -57,7 +56,7 @@ class _Timeout:
     ) -> bool | None:
         handled = self._scope.__exit__(kind, error, trace)
         if self._scope.cancelled_caught:
-            raise TimeoutError(f"longer than {self._seconds:g} seconds")
+            raise TimeoutError
         return handled
 
 
