@@ -1,6 +1,7 @@
 """The environments of the peers: Turnchart and the floor run in the project's, each other in its own."""
 
 import os
+import platform
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -26,14 +27,13 @@ def interpreter(peer: str) -> str:
     requirement = PEERS[peer]
     if not requirement:
         return sys.executable
-    folder = VENVS / peer
+    folder = VENVS / f"{peer}-{platform.python_version()}"
     python, stamp = folder / "bin" / "python", folder / "installed"
-    wanted = f"{requirement} {sys.version}"
-    if not stamp.exists() or stamp.read_text("utf-8") != wanted:
+    if not stamp.exists() or stamp.read_text("utf-8") != requirement:
         print(f"making an environment with {requirement} (once)", file=sys.stderr, flush=True)
         _run([sys.executable, "-m", "venv", "--clear", str(folder)])
         _run([str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", requirement])
-        stamp.write_text(wanted, "utf-8")
+        stamp.write_text(requirement, "utf-8")
     return str(python)
 
 

@@ -30,7 +30,7 @@ def label(use: HookUse) -> str:
 def _notes(flow: "Flow") -> dict[State, tuple[str, ...]]:
     file = flow.file
     queues, retry, limits, model = file.queues, file.retry, file.limits, file.model
-    tools = ", ".join(tool.name for tool in flow.tools)
+    tools = ", ".join(tool.name for tool in flow.checked.tools)
     given = {key: value for key, value in limits.model_dump().items() if value is not None}
     return {
         State.CLAIMING: (f"steering: {queues.steering}", f"follow_up: {queues.follow_up}"),

@@ -140,7 +140,7 @@ def _matchers(parts: Parts, part: HookPart, tools: "Sequence[Named]") -> Iterato
         return
     for i, glob in enumerate(part.spec.tools or ()):
         if not any(fnmatchcase(tool.name, glob) for tool in tools):
-            known = [tool.name for tool in tools if tool.tool is not None]
+            known = [tool.name for tool in tools if tool.maker is not None]
             node = part.at("tools", i)
             message = f"tool pattern {quoted(glob)} matches no tool of this agent"
             yield node.problem("dead-matcher", message, help=_matcher_help(glob, known))

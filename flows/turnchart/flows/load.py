@@ -44,7 +44,6 @@ class Flow:
         root: What tools and programs work in.
         digest: SHA-256 of the content with parents and prompt files, references unexpanded, in hex.
         prompt: The parts of the system prompt.
-        tools: In the order of the file.
         trusted: What it reaches was agreed to.
         warnings: What is likely wrong, or missing on this machine.
     """
@@ -54,7 +53,6 @@ class Flow:
     root: Path
     digest: str
     prompt: tuple[str, ...]
-    tools: "tuple[Tool, ...]"
     trusted: bool
     warnings: tuple[Problem, ...]
     checked: Checked
@@ -79,6 +77,11 @@ class Flow:
     def session(self) -> SessionSpec | None:
         """Where the file wants its log to be kept; the path is relative to the root."""
         return self.file.session
+
+    @cached_property
+    def tools(self) -> "tuple[Tool, ...]":
+        """Its tools, in the order of the file; their code is loaded here."""
+        return tuple(each.tool for each in self.checked.tools if each.tool is not None)
 
     @cached_property
     def reaches(self) -> tuple[Reach, ...]:
@@ -224,7 +227,6 @@ def load_flow(
         root=checked.place.root,
         digest=_digest(checked, prompt),
         prompt=prompt,
-        tools=tuple(each.tool for each in checked.tools if each.tool is not None),
         trusted=trust or checked.shipped,
         warnings=tuple(checked.problems),
         checked=checked,

@@ -1,10 +1,11 @@
 """What is wrong with the tools of a flow, and with the permissions that speak of them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from turnchart.flows.parts import Parts, ToolPart, not_yet
 from turnchart.flows.paths import outside
@@ -14,27 +15,41 @@ from turnchart.flows.source import AnyNode
 from turnchart.flows.validate import Reading
 from turnchart.machine.permissions import Permissions, Verdict
 from turnchart.machine.toolbox import TOOLBOX, make
-from turnchart.machine.tools import Tool
+
+if TYPE_CHECKING:
+    from turnchart.machine.tools import Tool
 
 NOT_YET: Final = ("write_file", "edit_file", "agent", "script", "web_search", "web_fetch", "code_execution")
 """Tools of the format that this version may lack."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Named:
-    """A tool of the flow: its entry, and the tool itself, None where it cannot be made."""
+    """A tool of the flow. Checking does not make it, since that would load its code.
+
+    Attributes:
+        part: Its entry.
+        maker: Makes it; None where it cannot be made.
+        subject: The parameter that permissions match.
+    """
 
     part: ToolPart
-    tool: Tool | None
+    maker: "Callable[[], Tool] | None" = None
+    subject: str | None = None
 
     @property
     def name(self) -> str:
         """What the model, matchers and permissions call it."""
         return self.part.name
 
+    @cached_property
+    def tool(self) -> "Tool | None":
+        """The tool itself; None where it cannot be made."""
+        return finished(self.part, self.maker()) if self.maker is not None else None
 
-def check_tools(parts: Parts, reading: Reading, root: Path, own: Mapping[str, Tool]) -> list[Named]:
-    """Make the tools of a flow; what is wrong goes to ``reading.problems``.
+
+def check_tools(parts: Parts, reading: Reading, root: Path, own: "Mapping[str, Tool]") -> list[Named]:
+    """Look the tools of a flow up; what is wrong goes to ``reading.problems``.
 
     Args:
         parts: The flow.
@@ -46,7 +61,7 @@ def check_tools(parts: Parts, reading: Reading, root: Path, own: Mapping[str, To
     seen: dict[str, ToolPart] = {}
     hidden = parts.variables()
     for part in parts.tools:
-        found.append(Named(part, _made(part, reading, root, own, hidden)))
+        found.append(_named(part, reading, root, own, hidden))
         first = seen.setdefault(part.name, part)
         if first is not part:
             message = f"two tools have the name {quoted(part.name)}"
@@ -55,26 +70,28 @@ def check_tools(parts: Parts, reading: Reading, root: Path, own: Mapping[str, To
     return found
 
 
-def _made(
-    part: ToolPart, reading: Reading, root: Path, own: Mapping[str, Tool], hidden: frozenset[str]
-) -> Tool | None:
+def _named(
+    part: ToolPart, reading: Reading, root: Path, own: "Mapping[str, Tool]", hidden: frozenset[str]
+) -> Named:
     name = part.spec.use or ""
     if name in own:
         if part.spec.arguments:
             message = f"tool {quoted(name)} takes no parameters"
             reading.problems.append(part.at("with").problem("bad-value", message, help="delete with:"))
-        return finished(part, own[name])
+        return Named(part, partial(own.__getitem__, name), own[name].subject)
     if name not in TOOLBOX:
         reading.problems.append(_unknown(part, own))
-        return None
-    params = reading.valid(TOOLBOX[name].params, part.at("with"), (*part.loc, "with"), part.spec.arguments)
+        return Named(part)
+    found = TOOLBOX[name]
+    params = reading.valid(found.params, part.at("with"), (*part.loc, "with"), part.spec.arguments)
     if params is None:
-        return None
+        return Named(part)
     try:
-        return finished(part, make(name, root, params.model_dump(), hidden))
+        found.check(root, params)
     except (PermissionError, ValueError):
         reading.problems.append(_leads_out(part, root))
-        return None
+        return Named(part)
+    return Named(part, partial(make, name, root, params.model_dump(), hidden), found.subject)
 
 
 def _leads_out(part: ToolPart, root: Path) -> Problem:
@@ -87,7 +104,7 @@ def _leads_out(part: ToolPart, root: Path) -> Problem:
     return part.at("with").problem("path-outside", f"tool {quoted(part.name)} leaves the project")
 
 
-def finished(part: ToolPart, tool: Tool) -> Tool:
+def finished(part: ToolPart, tool: "Tool") -> "Tool":
     """Return a tool with what its entry says of it."""
     changes: dict[str, Any] = {"name": part.name}
     if part.spec.execution is not None:
@@ -95,7 +112,7 @@ def finished(part: ToolPart, tool: Tool) -> Tool:
     return replace(tool, **changes)
 
 
-def _unknown(part: ToolPart, own: Mapping[str, Tool]) -> Problem:
+def _unknown(part: ToolPart, own: "Mapping[str, Tool]") -> Problem:
     node, name = part.at("use"), part.spec.use or ""
     if name in NOT_YET:
         return not_yet(node, f"tool {quoted(name)}")
@@ -141,9 +158,9 @@ def _rule(
     names = [each.name for each in tools]
     name = text.partition("(")[0]
     about = [each for each in tools if each.name == name or fnmatchcase(each.name, name)]
-    if not parts.knows_tools(node) or any(each.tool is None for each in about):
+    if not parts.knows_tools(node) or any(each.maker is None for each in about):
         return
-    for wrong in rule.check([each.tool for each in tools if each.tool is not None]):
+    for wrong in rule.check([each for each in tools if each.maker is not None]):
         if wrong.code == "dead-permission":
             help = sentence(meant(name, names), f"tools: {', '.join(names) or 'none'}")
             message = f"permission {quoted(text)} matches no tool of this agent"

@@ -2,47 +2,59 @@
 
 The types of parameters that only YAML needs (``Pattern``, ``Glob``, ``Command``, ``Path``) are in
 ``turnchart.hooks.params``, the built-in hooks in ``turnchart.hooks.builtin``.
+
+Names are loaded when they are first used, so that a flow is checked without the chain that runs hooks.
 """
 
-from turnchart.hooks.registry import HOOKS, HookSpec, ParamError, Registry, hook
-from turnchart.machine.chain import BoundHook, Chain, Dispatch, Verdict, run_chain
-from turnchart.machine.points import (
-    AddContext,
-    AfterStep,
-    Allow,
-    Ask,
-    Assemble,
-    Block,
-    Call,
-    Compact,
-    Context,
-    Continue,
-    Convert,
-    Decision,
-    Deny,
-    Enter,
-    GiveUp,
-    OnSignal,
-    Payload,
-    PostTool,
-    PreStep,
-    PreTool,
-    Reject,
-    Request,
-    RequestError,
-    Retry,
-    RunTool,
-    SessionEnd,
-    SessionStart,
-    Stop,
-    Stream,
-    Summary,
-    ToolOutcome,
-    TurnStopping,
-    TurnView,
-    Veto,
-    World,
-)
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from turnchart.hooks.registry import HOOKS as HOOKS
+    from turnchart.hooks.registry import HookSpec as HookSpec
+    from turnchart.hooks.registry import ParamError as ParamError
+    from turnchart.hooks.registry import Registry as Registry
+    from turnchart.hooks.registry import hook as hook
+    from turnchart.machine.chain import BoundHook as BoundHook
+    from turnchart.machine.chain import Chain as Chain
+    from turnchart.machine.chain import Dispatch as Dispatch
+    from turnchart.machine.chain import Verdict as Verdict
+    from turnchart.machine.chain import run_chain as run_chain
+    from turnchart.machine.points import AddContext as AddContext
+    from turnchart.machine.points import AfterStep as AfterStep
+    from turnchart.machine.points import Allow as Allow
+    from turnchart.machine.points import Ask as Ask
+    from turnchart.machine.points import Assemble as Assemble
+    from turnchart.machine.points import Block as Block
+    from turnchart.machine.points import Call as Call
+    from turnchart.machine.points import Compact as Compact
+    from turnchart.machine.points import Context as Context
+    from turnchart.machine.points import Continue as Continue
+    from turnchart.machine.points import Convert as Convert
+    from turnchart.machine.points import Decision as Decision
+    from turnchart.machine.points import Deny as Deny
+    from turnchart.machine.points import Enter as Enter
+    from turnchart.machine.points import GiveUp as GiveUp
+    from turnchart.machine.points import OnSignal as OnSignal
+    from turnchart.machine.points import Payload as Payload
+    from turnchart.machine.points import PostTool as PostTool
+    from turnchart.machine.points import PreStep as PreStep
+    from turnchart.machine.points import PreTool as PreTool
+    from turnchart.machine.points import Reject as Reject
+    from turnchart.machine.points import Request as Request
+    from turnchart.machine.points import RequestError as RequestError
+    from turnchart.machine.points import Retry as Retry
+    from turnchart.machine.points import RunTool as RunTool
+    from turnchart.machine.points import SessionEnd as SessionEnd
+    from turnchart.machine.points import SessionStart as SessionStart
+    from turnchart.machine.points import Stop as Stop
+    from turnchart.machine.points import Stream as Stream
+    from turnchart.machine.points import Summary as Summary
+    from turnchart.machine.points import ToolOutcome as ToolOutcome
+    from turnchart.machine.points import TurnStopping as TurnStopping
+    from turnchart.machine.points import TurnView as TurnView
+    from turnchart.machine.points import Veto as Veto
+    from turnchart.machine.points import World as World
 
 __all__ = [
     "HOOKS",
@@ -91,3 +103,22 @@ __all__ = [
     "hook",
     "run_chain",
 ]
+
+_MODULES = {
+    "turnchart.hooks.registry": ("HOOKS", "HookSpec", "ParamError", "Registry", "hook"),
+    "turnchart.machine.chain": ("BoundHook", "Chain", "Dispatch", "Verdict", "run_chain"),
+}
+_WHERE = {name: module for module, names in _MODULES.items() for name in names}
+"""Where the names are from; the others are from ``turnchart.machine.points``."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_WHERE.get(name, "turnchart.machine.points")), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

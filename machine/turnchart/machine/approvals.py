@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from turnchart.machine.tools import Effects
+if TYPE_CHECKING:
+    from turnchart.machine.tools import Effects
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class Question:
     args: Mapping[str, Any]
     reason: str = ""
     subject: str | None = None
-    effects: Effects | None = None
+    effects: "Effects | None" = None
 
 
 @dataclass(frozen=True, slots=True)

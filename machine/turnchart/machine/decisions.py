@@ -1,9 +1,10 @@
 """What hooks may decide. ``points.py`` says which point takes which of these."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from turnchart.machine.messages import Message
+if TYPE_CHECKING:
+    from turnchart.machine.messages import Message
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,20 +15,29 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
+class _WithReason(Decision):
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _WithText(Decision):
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Enter(Decision):
     """Enter the step with these messages; the same as replacing them in the payload."""
 
     word = "enter"
-    messages: tuple[Message, ...]
+    messages: "tuple[Message, ...]"
     starts_request_series: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Reject(Decision):
+class Reject(_WithReason):
     """Do not enter the step; the turn ends as blocked."""
 
+    __slots__ = ()
     word = "reject"
-    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,81 +49,71 @@ class Retry(Decision):
     model: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class GiveUp(Decision):
+class GiveUp(_WithReason):
     """Do not try again; the failure ends the turn."""
 
+    __slots__ = ()
     word = "give_up"
-    reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Allow(Decision):
+class Allow(_WithReason):
     """See nothing wrong. Ends nothing and undoes nothing."""
 
+    __slots__ = ()
     word = "allow"
-    reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Ask(Decision):
+class Ask(_WithReason):
     """Ask a person before the tool runs; the chain goes on, and a later Deny wins."""
 
+    __slots__ = ()
     word = "ask"
-    reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Deny(Decision):
+class Deny(_WithReason):
     """Do not run the tool; the model reads the reason."""
 
+    __slots__ = ()
     word = "deny"
-    reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Stop(Decision):
+class Stop(_WithReason):
     """End the turn after this step."""
 
+    __slots__ = ()
     word = "stop"
-    reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Continue(Decision):
+class Continue(_WithReason):
     """Send the turn back to the model with this reason."""
 
+    __slots__ = ()
     word = "continue"
-    reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class AddContext(Decision):
+class AddContext(_WithText):
     """Tell the model this with the next step."""
 
+    __slots__ = ()
     word = "add_context"
-    text: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Block(Decision):
+class Block(_WithReason):
     """Withhold the result of a tool; the model reads an error with the reason instead."""
 
+    __slots__ = ()
     word = "block"
-    reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Veto(Decision):
+class Veto(_WithReason):
     """Do not compact now."""
 
+    __slots__ = ()
     word = "veto"
-    reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Summary(Decision):
+class Summary(_WithText):
     """Use this text as the summary."""
 
+    __slots__ = ()
     word = "summary"
-    text: str = ""

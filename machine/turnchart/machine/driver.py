@@ -27,6 +27,9 @@ Effect = Callable[["Driver"], Awaitable[Event]]
 EFFECTS: dict[State, Effect] = {}
 """What happens in each turn state; ``effects.py`` fills it in. An effect returns the event it ends with."""
 
+LEFT_OPEN: dict[State, Callable[[Driver], None]] = {}
+"""What a state says, without an await, where the turn ends before its effect has begun."""
+
 
 class Driver(Acts):
     """One agent's machine: takes events, performs rows, awaits effects."""
@@ -167,6 +170,8 @@ class Driver(Acts):
         """Take a closing row, once: where one of its lines is refused the agent rests all the same."""
         now = self.turning
         try:
+            if self.state in LEFT_OPEN:
+                LEFT_OPEN[self.state](self)
             self.go(event)
         except (AppendRefused, SessionError) as error:
             _log.warning("turn %d could not be closed in the log: %s", now.number, error)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from turnchart.machine.chain import Verdict
 from turnchart.machine.context import RUNTIME_CONTEXT
-from turnchart.machine.driver import EFFECTS, Driver
+from turnchart.machine.driver import EFFECTS, LEFT_OPEN, Driver
 from turnchart.machine.entries import Frozen
 from turnchart.machine.errors import RequestFailed
 from turnchart.machine.inbox import Target
@@ -26,7 +26,7 @@ from turnchart.machine.points import (
 )
 from turnchart.machine.requesting import requesting
 from turnchart.machine.states import Event, State
-from turnchart.machine.tooling import tooling
+from turnchart.machine.tooling import leave_none_open, tooling
 
 if TYPE_CHECKING:
     from turnchart.machine.outfit import Outfit, Poll
@@ -273,3 +273,4 @@ EFFECTS.update(
         State.STOPPING: stopping,
     }
 )
+LEFT_OPEN[State.TOOLING] = leave_none_open

@@ -9,16 +9,32 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, cast
 
-from turnchart.machine.points import Ask, Decision, Deny
+from turnchart.machine.decisions import Ask, Decision, Deny
 from turnchart.machine.subjects import NO_SUBJECT, Subject, subject_of_call
-from turnchart.machine.tools import Tool
+
+if TYPE_CHECKING:
+    from turnchart.machine.tools import Tool
 
 Verdict = Literal["allow", "ask", "deny"]
 _STRICTNESS: dict[Verdict, int] = {"allow": 0, "ask": 1, "deny": 2}
 _LISTS: tuple[Verdict, ...] = ("deny", "ask", "allow")
 _RULE = re.compile(r"([^()\s]+)(?:\((.+)\))?", re.DOTALL)
+
+
+class Described(Protocol):
+    """What rules are checked against: a tool, or what is known of one that is not made yet."""
+
+    @property
+    def name(self) -> str:
+        """What rules call it."""
+        ...
+
+    @property
+    def subject(self) -> str | None:
+        """The parameter that patterns are compared with; None where it declares none."""
+        ...
 
 
 class Rule(NamedTuple):
@@ -101,20 +117,20 @@ class Permissions:
         """Allow tools that only read, and ask for the rest: what a flow without ``permissions`` has."""
         return cls(by_effects=True)
 
-    def judge(self, tool: Tool | str, args: Mapping[str, Any], root: Path | str = Path()) -> Ruling:
+    def judge(self, tool: "Tool | str", args: Mapping[str, Any], root: Path | str = Path()) -> Ruling:
         """Return what holds for one call. ``root`` is the folder that paths are relative to."""
         ruling = self._judge(tool, args, root)
         for other in self.also:
             ruling = max(ruling, other.judge(tool, args, root), key=lambda each: _STRICTNESS[each.verdict])
         return ruling
 
-    def check(self, tools: Iterable[Tool | str]) -> list[RuleProblem]:
+    def check(self, tools: Iterable[Described | str]) -> list[RuleProblem]:
         """Return the rules that cannot work with these tools; a name alone is a tool without a subject."""
         known = {tool if isinstance(tool, str) else tool.name: tool for tool in tools}
         problems = [found for rule in self._rules if (found := _problem(rule, known)) is not None]
         return problems + [found for other in self.also for found in other.check(known.values())]
 
-    def _judge(self, tool: Tool | str, args: Mapping[str, Any], root: Path | str) -> Ruling:
+    def _judge(self, tool: "Tool | str", args: Mapping[str, Any], root: Path | str) -> Ruling:
         name = tool if isinstance(tool, str) else tool.name
         rules = [rule for rule in self._rules if rule.names(name)]
         patterns = [rule for rule in rules if rule.pattern is not None]
@@ -128,7 +144,7 @@ class Permissions:
             return Ruling("ask", None, f"{subject.doubt} hides what it does, so no rule can be excluded")
         return ruling
 
-    def _loosest(self, tool: Tool | str, rules: Sequence[Rule], subject: Subject) -> Ruling:
+    def _loosest(self, tool: "Tool | str", rules: Sequence[Rule], subject: Subject) -> Ruling:
         """Return what holds where no rule denies or asks."""
         allowing = [rule for rule in rules if rule.verdict == "allow"]
         for rule in allowing:
@@ -138,7 +154,7 @@ class Permissions:
         if used:
             texts = ", ".join(used)
             return Ruling("allow", texts, f"the permission `{texts}` allows it")
-        if self.by_effects and isinstance(tool, Tool) and tool.effects == "read":
+        if self.by_effects and not isinstance(tool, str) and tool.effects == "read":
             return Ruling("allow", None, "it only reads")
         if allowing and subject.obstacle:
             verdict = _strictest("ask", self.default)
@@ -188,12 +204,12 @@ def _holds(rule: Rule, subject: Subject) -> bool:
     return rule.exact if subject is NO_SUBJECT else subject.held_by(rule.pattern)
 
 
-def _problem(rule: Rule, tools: Mapping[str, Tool | str]) -> RuleProblem | None:
+def _problem(rule: Rule, tools: Mapping[str, Described | str]) -> RuleProblem | None:
     named = [tool for name, tool in tools.items() if rule.names(name)]
     if not named:
         wrong = f"no tool is named `{rule.name}`; the tools are: {', '.join(tools) or 'none'}"
         return RuleProblem("dead-permission", rule.verdict, rule.text, wrong)
-    if rule.pattern is None or any(isinstance(tool, Tool) and tool.subject is not None for tool in named):
+    if rule.pattern is None or any(not isinstance(tool, str) and tool.subject is not None for tool in named):
         return None
     wrong = f"`{rule.name}` has no subject to compare; write it alone, or declare one with @tool(subject=)"
     return RuleProblem("no-subject", rule.verdict, rule.text, wrong)

@@ -12,11 +12,13 @@ from collections.abc import Iterable, Mapping
 from fnmatch import translate
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from turnchart.machine.paths import glob_regex
 from turnchart.machine.shell_reader import Command, read_command, single_blanks
-from turnchart.machine.tools import Tool
+
+if TYPE_CHECKING:
+    from turnchart.machine.tools import Tool
 
 
 class Subject:
@@ -125,7 +127,7 @@ class ShellSubject(Subject):
             yield from part.forms()
 
 
-def subject_of_call(tool: Tool, args: Mapping[str, Any], root: Path | str) -> Subject:
+def subject_of_call(tool: "Tool", args: Mapping[str, Any], root: Path | str) -> Subject:
     """Return what a call is about."""
     text = tool.subject_of(args)
     if text is None:

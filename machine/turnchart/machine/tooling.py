@@ -46,6 +46,13 @@ async def tooling(driver: Driver) -> Event:
     return Event.TOOLS_DONE
 
 
+def leave_none_open(driver: Driver) -> None:
+    """Answer the calls that were asked for where the turn is cut off before any of them could start."""
+    open_calls = driver.session.brackets.calls
+    asked = [call for call in driver.turning.calls if open_calls.get(call.id, ("",))[0] == "asked"]
+    Batch(cast("Outfit", driver), tuple(asked)).close()
+
+
 class Plan(NamedTuple):
     """A call before it runs: its tool, and its arguments or what is wrong with them."""
 
@@ -105,12 +112,12 @@ class Batch:
                         await self._body(ready)
                     await self._commit()
         except BaseException as error:
-            self._close()
+            self.close()
             if isinstance(error, BaseExceptionGroup):
                 raise first_error(cast(BaseException, error)) from None
             raise
         if self._agent.turning.cause is not None:
-            self._close()
+            self.close()
 
     def _plan(self, call: ToolCall) -> Plan:
         """Find the tool of a call and read its arguments; once, unless the tool changes meanwhile."""
@@ -360,7 +367,7 @@ class Batch:
         if outcome.added_tools:
             agent.added_tools |= set(outcome.added_tools)
 
-    def _close(self) -> None:
+    def close(self) -> None:
         """Give every call its result, without an await: what finished is kept, the rest is said to be cut."""
         try:
             for call in self._started:

@@ -29,8 +29,6 @@ from typing import (
     overload,
 )
 
-from anyio import from_thread, to_thread
-
 from turnchart.machine.abort import AbortSignal
 from turnchart.machine.clock import SYSTEM_CLOCK, Clock
 from turnchart.machine.entries import Entry
@@ -111,6 +109,8 @@ class ToolContext:
         if threading.get_ident() == self._thread:
             self._report(content)
         else:
+            from anyio import from_thread  # loaded where it is used: a tool that nobody runs needs no loop
+
             from_thread.run_sync(self._report, content)
 
 
@@ -328,6 +328,8 @@ async def run_tool(tool: Tool, args: Mapping[str, Any], ctx: ToolContext) -> Too
         if tool.is_async or tool.inline:
             value = tool.fn(**args)
         else:
+            from anyio import to_thread  # as in ToolContext.progress
+
             (value,) = await to_thread.run_sync(_wrapped_call, tool.fn, args)
         if inspect.isawaitable(value):
             value = await value

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import signal
+from collections.abc import AsyncIterable, Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
+from anyio.abc import Process
 
 from turnchart.machine.clock import Clock
+from turnchart.machine.paths import inside
 
 PASSED_VARIABLES = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "TMPDIR")
 """What a program that a hook starts sees of our environment, besides ``LC_*``."""
@@ -74,19 +78,17 @@ class AgentWorld:
             OSError: If it cannot be started.
         """
         with self._clock.timeout(timeout):
-            done = await anyio.run_process(
-                list(argv),
-                input=stdin.encode(),
-                check=False,
-                cwd=self._root,
-                env=passed_environment() | dict(env or {}),
-                start_new_session=True,
+            process = await anyio.open_process(
+                list(argv), cwd=self._root, env=passed_environment() | dict(env or {}), start_new_session=True
             )
-        return Finished(
-            done.returncode,
-            done.stdout.decode(errors="replace"),
-            done.stderr.decode(errors="replace"),
-        )
+            try:
+                output, errors = await _communicate(process, stdin.encode())
+                code = await process.wait()
+            finally:
+                with anyio.CancelScope(shield=True):
+                    _kill_group(process.pid)
+                    await process.aclose()
+        return Finished(code, output.decode(errors="replace"), errors.decode(errors="replace"))
 
     async def ask_model(self, model: str, prompt: str) -> str:
         """Ask a model one question and return its text."""
@@ -118,8 +120,29 @@ class AgentWorld:
         self._notice(text)
 
     def _inside(self, path: str) -> Path:
-        root = self._root.resolve()
-        file = (root / path).resolve()
-        if not file.is_relative_to(root):
-            raise PermissionError(f"{path} leads out of {root}")
-        return file
+        return inside(self._root, path)
+
+
+async def _communicate(process: Process, given: bytes) -> tuple[bytes, bytes]:
+    """Give a program its input and return all that it writes: standard output and standard error."""
+    written = {"output": bytearray(), "errors": bytearray()}
+
+    async def read(name: str, stream: AsyncIterable[bytes] | None) -> None:
+        if stream is not None:
+            async for data in stream:
+                written[name] += data
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(read, "output", process.stdout)
+        group.start_soon(read, "errors", process.stderr)
+        if process.stdin is not None:
+            with suppress(anyio.BrokenResourceError, BrokenPipeError, ConnectionError):
+                await process.stdin.send(given)
+            await process.stdin.aclose()
+    return bytes(written["output"]), bytes(written["errors"])
+
+
+def _kill_group(leader: int) -> None:
+    """Kill what is left of the process group of a program that was started as a session of its own."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, signal.SIGKILL)

@@ -7,6 +7,7 @@ import asyncio
 import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
+from functools import partial
 from itertools import count
 from pathlib import Path
 from time import perf_counter
@@ -138,8 +139,15 @@ async def turns(
 
 async def text(bench: Bench) -> None:
     await turns(bench, "a", Model(), steps=1)
-    async with Agent(Model(), tools=[add]) as agent:
-        await bench.again("a same", lambda: agent.prompt("hi"))
+    with tempfile.TemporaryDirectory() as folder:
+        stores = Stores(folder)
+        for name, session in {"a same": stores.memory(), "a same jsonl": stores.jsonl()}.items():
+            async with Agent(Model(), tools=[add], session=session) as agent:
+                await bench.time(name, partial(_same, agent), turn)
+
+
+async def _same(agent: Agent) -> Agent:
+    return agent
 
 
 async def one_call(bench: Bench) -> None:
@@ -176,9 +184,8 @@ def grown(length: int) -> Session:
 class Grown:
     """Gives an agent whose session grew; a new one after some prompts."""
 
-    def __init__(self, length: int) -> None:
-        self._length = length
-        self._fresh = Fresh(Model(), lambda: grown(length))
+    def __init__(self, fresh: Fresh) -> None:
+        self._fresh = fresh
         self._prompts = count()
         self._agent: Agent | None = None
 
@@ -191,25 +198,29 @@ class Grown:
 
 async def long(bench: Bench) -> None:
     for length in LENGTHS:
-        await bench.time(f"e{length}", Grown(length), turn)
+        async with Fresh(Model(), partial(grown, length)) as fresh:
+            await bench.time(f"e{length}", Grown(fresh), turn)
 
 
 # -- memory, and many at once ------------------------------------------------------------------
 
 
 async def memory(bench: Bench) -> None:
-    async with AsyncExitStack() as left:
+    model, entered = Model(), list[Agent]()
 
-        async def idle() -> Agent:
-            return await left.enter_async_context(Agent(Model(), tools=[add]))
+    async def idle() -> Agent:
+        entered.append(await Agent(model, tools=[add]).__aenter__())
+        return entered[-1]
 
-        async def conversation() -> Agent:
-            agent = await idle()
-            await turn(agent)
-            return agent
+    async def conversation() -> Agent:
+        agent = await idle()
+        await turn(agent)
+        return agent
 
-        await bench.size("g agent", idle)
-        await bench.size("g conversation", conversation)
+    await bench.size("g agent", idle)
+    await bench.size("g conversation", conversation)
+    for agent in reversed(entered):
+        await agent.__aexit__(None, None, None)
 
 
 async def many(bench: Bench) -> None:

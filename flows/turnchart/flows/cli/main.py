@@ -1,5 +1,7 @@
 """The command ``turnchart``. What a command needs is imported inside it, so that ``--help`` stays quick."""
 
+import atexit
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -40,6 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     Args:
         arguments: Without the name of the program; None takes those of the process.
     """
+    atexit.register(gc.freeze)  # what is left at the exit is not searched for cycles, which takes long
     try:
         app(args=arguments, prog_name="turnchart")
     except NotTrusted as error:

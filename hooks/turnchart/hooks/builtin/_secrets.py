@@ -7,7 +7,7 @@ length, so that no end of a secret stays behind.
 
 import re
 from collections.abc import Sequence
-from functools import partial
+from functools import cache, partial
 from typing import NamedTuple
 
 PLACEHOLDER = re.compile(r"\[redacted [\w-]+\]")
@@ -22,7 +22,8 @@ class Secret(NamedTuple):
     name: str
     hints: tuple[str, ...]
     """In lower case; a text with none of them cannot hold such a secret."""
-    pattern: re.Pattern[str]
+    pattern: str
+    flags: int
 
 
 def redact(text: str, custom: Sequence[re.Pattern[str]] = ()) -> str:
@@ -39,7 +40,7 @@ def _redact_once(text: str, custom: Sequence[re.Pattern[str]]) -> str:
     lower = text.lower()
     for secret in SECRETS:
         if any(hint in lower for hint in secret.hints):
-            text = secret.pattern.sub(partial(_replaced, secret.name), text)
+            text = _compiled(secret).sub(partial(_replaced, secret.name), text)
     for pattern in custom:
         text = _redact_custom(text, pattern)
     return text
@@ -47,7 +48,7 @@ def _redact_once(text: str, custom: Sequence[re.Pattern[str]]) -> str:
 
 def is_secret_name(name: str) -> bool:
     """Return whether a value under this name, in a file or an object, is a secret."""
-    return _SECRET_NAME.search(name) is not None
+    return _secret_name().search(name) is not None
 
 
 def is_reference(value: str) -> bool:
@@ -99,11 +100,19 @@ _START = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))"  # of a word; in a JSON text, `\n`
 _KEY_BLOCK = r"(?:(?!PRIVATE)[A-Z0-9]+ )*+PRIVATE KEY(?: BLOCK)?-----"
 _KEY_HEADER = r"(?:Proc-Type|DEK-Info|Version|Comment|Hash|Charset): [^\n\\]*"
 
-_SECRET_NAME = re.compile(rf"{_NAME}\Z", re.ASCII | re.IGNORECASE)
+
+@cache  # not when this is imported: most programs that know of this hook never run it
+def _secret_name() -> re.Pattern[str]:
+    return re.compile(rf"{_NAME}\Z", re.ASCII | re.IGNORECASE)
+
+
+@cache
+def _compiled(secret: Secret) -> re.Pattern[str]:
+    return re.compile(secret.pattern, secret.flags)
 
 
 def _secret(name: str, hints: str, *patterns: str, flags: int = 0) -> Secret:
-    return Secret(name, tuple(hints.split()), re.compile("|".join(patterns), re.ASCII | flags))
+    return Secret(name, tuple(hints.split()), "|".join(patterns), re.ASCII | flags)
 
 
 SECRETS: tuple[Secret, ...] = (

@@ -2,12 +2,13 @@
 
 import os
 from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from turnchart.machine.points import Payload, PreTool
+if TYPE_CHECKING:
+    from turnchart.machine.points import Payload, PreTool
 
 
-def judged(payload: PreTool) -> tuple[str, ...]:
+def judged(payload: "PreTool") -> tuple[str, ...]:
     """Return the texts that patterns and globs are held against.
 
     It is the subject, which the tool declares: the command, the path. Where a tool declares none, every text
@@ -30,6 +31,6 @@ def texts(value: object) -> Iterator[str]:
             yield from texts(item)
 
 
-def root_of(payload: Payload) -> str:
+def root_of(payload: "Payload") -> str:
     """Return the root; without a world, as in a test of one chain, the current folder."""
     return os.getcwd() if payload.world is None else payload.world.root

@@ -2,13 +2,16 @@
 
 import getpass
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
 from turnchart.hooks.builtin._subject import root_of
 from turnchart.hooks.registry import hook
-from turnchart.machine.points import AddContext, Assemble, Payload, SessionStart
+from turnchart.machine.points import AddContext
+
+if TYPE_CHECKING:
+    from turnchart.machine.points import Assemble, Payload, SessionStart
 
 Fact = Literal["date", "cwd", "git_status", "user", "session_id", "agent"]
 LONGEST_STATUS = 2000
@@ -24,19 +27,19 @@ class AddFacts:
 
     facts: Annotated[list[Fact], Field(min_length=1)]
 
-    async def session_start(self, payload: SessionStart) -> AddContext | None:
+    async def session_start(self, payload: "SessionStart") -> AddContext | None:
         """Tell a new session."""
         if payload.source != "new":
             return None
         return AddContext("\n".join([f"{fact}: {await _told(fact, payload)}" for fact in self.facts]))
 
-    async def assemble(self, payload: Assemble) -> Assemble:
+    async def assemble(self, payload: "Assemble") -> "Assemble":
         """Put the facts beside those of others."""
         told = {fact: await _told(fact, payload) for fact in self.facts}
         return payload.replace(contexts={**payload.contexts, **told})
 
 
-async def _told(fact: Fact, payload: Payload) -> str:
+async def _told(fact: Fact, payload: "Payload") -> str:
     match fact:
         case "date":
             return datetime.fromtimestamp(payload.now).date().isoformat()
@@ -52,7 +55,7 @@ async def _told(fact: Fact, payload: Payload) -> str:
             return payload.agent
 
 
-async def _git_status(payload: Payload) -> str:
+async def _git_status(payload: "Payload") -> str:
     try:
         done = await payload.run(["git", "status", "--short", "--branch"])
     except OSError:

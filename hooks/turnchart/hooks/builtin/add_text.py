@@ -1,9 +1,14 @@
 """``add_text``: a fixed text, or a file, that the model should read."""
 
+from typing import TYPE_CHECKING
+
 from turnchart.hooks.params import Path
 from turnchart.hooks.registry import hook
 from turnchart.machine.messages import Message, UserMessage
-from turnchart.machine.points import AddContext, Assemble, Context, Payload, SessionStart
+from turnchart.machine.points import AddContext
+
+if TYPE_CHECKING:
+    from turnchart.machine.points import Assemble, Context, Payload, SessionStart
 
 
 @hook("add_text")
@@ -23,17 +28,17 @@ class AddText:
             raise ValueError("give either text or file")
         self._missing_told = False
 
-    def session_start(self, payload: SessionStart) -> AddContext | None:
+    def session_start(self, payload: "SessionStart") -> AddContext | None:
         """Tell a new session."""
         text = self._read(payload) if payload.source == "new" else ""
         return AddContext(text) if text else None
 
-    def assemble(self, payload: Assemble) -> Assemble | None:
+    def assemble(self, payload: "Assemble") -> "Assemble | None":
         """Add a section to the prompt."""
         text = self._read(payload)
         return payload.replace(sections=(*payload.sections, text)) if text else None
 
-    def context(self, payload: Context) -> Context | None:
+    def context(self, payload: "Context") -> "Context | None":
         """Add a message to the request."""
         text = self._read(payload)
         if not text:
@@ -43,7 +48,7 @@ class AddText:
         messages.insert(users[-1] if users else len(messages), UserMessage(text, source=payload.id))
         return payload.replace(messages=messages)
 
-    def _read(self, payload: Payload) -> str:
+    def _read(self, payload: "Payload") -> str:
         if self.file is None:
             return self.text
         try:

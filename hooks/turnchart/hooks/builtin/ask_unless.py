@@ -1,14 +1,19 @@
 """``ask_unless``: a person says yes to everything that is not on a list."""
 
+from typing import TYPE_CHECKING
+
 from turnchart.hooks.builtin._subject import judged
 from turnchart.hooks.params import Pattern
 from turnchart.hooks.registry import hook
-from turnchart.machine.points import Ask, PreTool
+from turnchart.machine.points import Ask
+
+if TYPE_CHECKING:
+    from turnchart.machine.points import PreTool
 
 
 @hook("ask_unless", on="pre_tool")
 def ask_unless(
-    payload: PreTool,
+    payload: "PreTool",
     *,
     exact: tuple[str, ...] = (),
     patterns: tuple[Pattern, ...] = (),

@@ -2,12 +2,16 @@
 
 import os
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from turnchart.hooks.builtin._subject import judged, root_of
 from turnchart.hooks.gitignore import IgnoreRules
 from turnchart.hooks.params import Glob
 from turnchart.hooks.registry import hook
-from turnchart.machine.points import Deny, PreTool
+from turnchart.machine.points import Deny
+
+if TYPE_CHECKING:
+    from turnchart.machine.points import PreTool
 
 LONGEST_PATH = 4096
 
@@ -28,7 +32,7 @@ class DenyPaths:
         """Read the globs."""
         self._rules = IgnoreRules(self.globs)
 
-    def pre_tool(self, payload: PreTool) -> Deny | None:
+    def pre_tool(self, payload: "PreTool") -> Deny | None:
         """Judge one call."""
         root = root_of(payload)
         for text in judged(payload):

@@ -1,8 +1,13 @@
 """``keep_going``: the same prompt again, until the work is done."""
 
+from typing import TYPE_CHECKING
+
 from turnchart.hooks.params import Path
 from turnchart.hooks.registry import hook
-from turnchart.machine.points import Continue, TurnStopping
+from turnchart.machine.points import Continue
+
+if TYPE_CHECKING:
+    from turnchart.machine.points import TurnStopping
 
 
 @hook("keep_going")
@@ -21,7 +26,7 @@ class KeepGoing:
         if bool(self.prompt) == bool(self.prompt_file):
             raise ValueError("give either prompt or prompt_file")
 
-    def turn_stopping(self, payload: TurnStopping) -> Continue | None:
+    def turn_stopping(self, payload: "TurnStopping") -> Continue | None:
         """Judge the last answer."""
         if self.until and self.until in payload.text:
             return None

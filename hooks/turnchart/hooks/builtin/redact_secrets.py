@@ -1,13 +1,15 @@
 """``redact_secrets``: nothing that looks like a key or a password reaches the model, a tool or the log."""
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from turnchart.hooks.builtin._secrets import is_reference, is_secret_name, redact
 from turnchart.hooks.params import Pattern
 from turnchart.hooks.registry import hook
 from turnchart.machine.messages import Block, Message, Thinking, block, message
-from turnchart.machine.points import Context, PostTool, PreTool
+
+if TYPE_CHECKING:
+    from turnchart.machine.points import Context, PostTool, PreTool
 
 _NAMES = frozenset(("type", "id", "name", "signature"))
 """The fields of a block that are no content."""
@@ -33,7 +35,7 @@ class RedactSecrets:
         """Start without knowing any message."""
         self._seen: dict[int, tuple[Message, Message]] = {}
 
-    def context(self, payload: Context) -> Context:
+    def context(self, payload: "Context") -> "Context":
         """Clean the messages; one that was seen in the last request is not read again."""
         seen = {
             id(given): self._seen.get(id(given)) or (given, self._message(given))
@@ -42,11 +44,11 @@ class RedactSecrets:
         self._seen = seen
         return payload.replace(messages=tuple(seen[id(given)][1] for given in payload.messages))
 
-    def pre_tool(self, payload: PreTool) -> PreTool:
+    def pre_tool(self, payload: "PreTool") -> "PreTool":
         """Clean the arguments of a call; their names are the tool's."""
         return payload.replace(args={name: self._value(value, name) for name, value in payload.args.items()})
 
-    def post_tool(self, payload: PostTool) -> PostTool:
+    def post_tool(self, payload: "PostTool") -> "PostTool":
         """Clean what a tool gave back."""
         return payload.replace(
             content=tuple(map(self._block, payload.content)),

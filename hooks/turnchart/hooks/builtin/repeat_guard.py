@@ -3,25 +3,27 @@
 import hashlib
 import json
 from fnmatch import fnmatchcase
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
 from turnchart.hooks.params import Glob
 from turnchart.hooks.registry import hook
-from turnchart.machine.points import PostTool
+
+if TYPE_CHECKING:
+    from turnchart.machine.points import PostTool
 
 LONGEST_QUOTE = 500
 
 
 @hook("repeat_guard", on="post_tool")
 def repeat_guard(
-    payload: PostTool,
+    payload: "PostTool",
     *,
     after: Annotated[int, Field(gt=1)] = 3,
     details_after: Annotated[int, Field(gt=1)] = 5,
     exclude: tuple[Glob, ...] = (),
-) -> PostTool | None:
+) -> "PostTool | None":
     """Remind the model at the `after`th identical call in a row, and in detail at the `details_after`th.
 
     Another call or a new turn starts the count anew; denied calls count; tools in `exclude` (globs) are not
@@ -42,7 +44,7 @@ def repeat_guard(
     return payload.replace(context="\n\n".join(filter(None, (payload.context, reminder))))
 
 
-def _count(payload: PostTool) -> int:
+def _count(payload: "PostTool") -> int:
     """Return how often this call was made in a row; the last one is kept in the memory of the hook."""
     call = hashlib.sha256(_written([payload.tool, payload.args]).encode()).hexdigest()
     last = {"turn": payload.turn.number, "call": call}

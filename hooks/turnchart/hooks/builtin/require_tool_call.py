@@ -1,16 +1,20 @@
 """``require_tool_call``: a turn does not end before something was done."""
 
 from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
 
 from turnchart.hooks.builtin._subject import texts
 from turnchart.hooks.params import Glob, Pattern
 from turnchart.hooks.registry import hook
-from turnchart.machine.points import Call, Continue, TurnStopping
+from turnchart.machine.points import Continue
+
+if TYPE_CHECKING:
+    from turnchart.machine.points import Call, TurnStopping
 
 
 @hook("require_tool_call", on="turn_stopping")
 def require_tool_call(
-    payload: TurnStopping,
+    payload: "TurnStopping",
     *,
     tool: Glob,
     reason: str,
@@ -23,7 +27,7 @@ def require_tool_call(
     succeeded.
     """
 
-    def counts(call: Call) -> bool:
+    def counts(call: "Call") -> bool:
         return (
             fnmatchcase(call.tool, tool)
             and call.outcome in (("ok",) if succeeded else ("ok", "error"))

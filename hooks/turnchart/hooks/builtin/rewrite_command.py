@@ -1,10 +1,13 @@
 """``rewrite_command``: mend a call before anybody judges it."""
 
 import re
+from typing import TYPE_CHECKING
 
 from turnchart.hooks.params import Pattern
 from turnchart.hooks.registry import hook
-from turnchart.machine.points import PreTool
+
+if TYPE_CHECKING:
+    from turnchart.machine.points import PreTool
 
 
 @hook("rewrite_command")
@@ -24,7 +27,7 @@ class RewriteCommand:
         except (re.error, IndexError) as error:
             raise ValueError(f"replace does not fit the pattern: {error}") from error
 
-    def pre_tool(self, payload: PreTool) -> PreTool | None:
+    def pre_tool(self, payload: "PreTool") -> "PreTool | None":
         """Rewrite one call."""
         name = payload.subject_name
         text = payload.args.get(name) if name else None

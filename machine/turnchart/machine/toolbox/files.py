@@ -10,8 +10,8 @@ from pydantic import Field
 from turnchart.machine.paths import glob_regex, inside
 from turnchart.machine.tools import Tool, ToolFailed, tool
 
-MAX_CHARS = 50_000
-MAX_ENTRIES = 1_000
+from ._limits import MAX_CHARS, MAX_ENTRIES
+
 _PROBE = 8_192
 """So many bytes are looked at to tell text from other data."""
 _UNOPENED = frozenset((".git",))

@@ -18,8 +18,8 @@ from turnchart.machine.paths import inside
 from turnchart.machine.points import ToolOutcome
 from turnchart.machine.tools import Tool, ToolContext, ToolFailed, tool
 
-TIMEOUT = 120.0
-MAX_OUTPUT = 30_000
+from ._limits import MAX_OUTPUT, TIMEOUT
+
 GRACE = 2.0
 """Seconds between SIGTERM and SIGKILL."""
 LINGER = 0.2

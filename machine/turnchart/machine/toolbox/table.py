@@ -1,23 +1,28 @@
-"""The built-in tools by name, with the parameters that a flow gives them under ``with:``."""
+"""The built-in tools by name, with the parameters that a flow gives them under ``with:``.
+
+The code of a tool is loaded when one is made, so that a flow is checked without it.
+"""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from turnchart.machine.tools import Tool
+from turnchart.machine.paths import inside
 
-from .files import MAX_CHARS, MAX_ENTRIES, list_files_tool, read_file_tool
-from .shell import MAX_OUTPUT, TIMEOUT, shell_tool
+from ._limits import MAX_CHARS, MAX_ENTRIES, MAX_OUTPUT, TIMEOUT
+
+if TYPE_CHECKING:
+    from turnchart.machine.tools import Tool
 
 Count = Annotated[int, Field(ge=1)]
 Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
 class _Params(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
 
 class ReadFileParams(_Params):
@@ -46,28 +51,53 @@ class ShellParams(_Params):
 
 
 class BuiltIn(NamedTuple):
-    """One built-in tool: ``factory(root, hidden, **params)``, and the model of its parameters."""
+    """One built-in tool, and what is known of it before it is made.
 
-    factory: Callable[..., Tool]
+    Attributes:
+        factory: Makes it: ``factory(root, hidden, **params)``.
+        params: The model of its parameters.
+        subject: What permissions match, as in the tool.
+        folder: The one of its parameters that names a folder below the root; empty for none.
+    """
+
+    factory: "Callable[..., Tool]"
     params: type[BaseModel]
+    subject: str
+    folder: str = ""
+
+    def check(self, root: Path | str, params: BaseModel) -> None:
+        """Raise what making the tool with these parameters would raise.
+
+        Raises:
+            PermissionError: If a folder among them is outside the root.
+            ValueError: If it can be no folder.
+        """
+        if self.folder:
+            inside(root, getattr(params, self.folder))
 
 
-def _read_file(root: Path, hidden: frozenset[str], **params: Any) -> Tool:
+def _read_file(root: Path, hidden: frozenset[str], **params: Any) -> "Tool":
+    from .files import read_file_tool
+
     return read_file_tool(root, **params)
 
 
-def _list_files(root: Path, hidden: frozenset[str], **params: Any) -> Tool:
+def _list_files(root: Path, hidden: frozenset[str], **params: Any) -> "Tool":
+    from .files import list_files_tool
+
     return list_files_tool(root, **params)
 
 
-def _shell(root: Path, hidden: frozenset[str], **params: Any) -> Tool:
+def _shell(root: Path, hidden: frozenset[str], **params: Any) -> "Tool":
+    from .shell import shell_tool
+
     return shell_tool(root, hidden=hidden, **params)
 
 
 TOOLBOX: Mapping[str, BuiltIn] = MappingProxyType({
-    "list_files": BuiltIn(_list_files, ListFilesParams),
-    "read_file": BuiltIn(_read_file, ReadFileParams),
-    "shell": BuiltIn(_shell, ShellParams),
+    "list_files": BuiltIn(_list_files, ListFilesParams, subject="path"),
+    "read_file": BuiltIn(_read_file, ReadFileParams, subject="path"),
+    "shell": BuiltIn(_shell, ShellParams, subject="command", folder="cwd"),
 })  # fmt: skip
 """The built-in tools."""
 
@@ -82,7 +112,7 @@ def make(
     root: Path | str,
     params: Mapping[str, Any] | None = None,
     hidden: frozenset[str] = frozenset(),
-) -> Tool:
+) -> "Tool":
     """Make a built-in tool for a root.
 
     Args:
