@@ -179,6 +179,8 @@ class Acts:
             HookFailed: If a hook failed where that is no answer.
         """
         self.did(point)
+        if point not in self.chains:
+            return None
         return await self.dispatch(point, make, inner=inner, check=check)
 
     async def dispatch(
@@ -290,7 +292,8 @@ class Acts:
         self.settle()
         if self._trace is not None:
             self._trace.append("agent/status idle")
-        self.tell("agent/status", status="idle")
+        if self.signals.heard:
+            self.tell("agent/status", status="idle")
 
     def cut(self, reason: str) -> None:
         """Abort the running turn; the first reason stays."""

@@ -142,7 +142,9 @@ class Context:
     # -- the fold ------------------------------------------------------------------------------
 
     def _message(self, entry: Entry) -> None:
-        said = message(entry.data["message"])
+        said = entry.data["message"]
+        if not isinstance(said, Message):
+            said = message(said)
         if entry.replaces:
             self._replace(entry, Node(entry.seq, said))
         else:
@@ -150,7 +152,9 @@ class Context:
             self._show(said)
 
     def _check_message(self, entry: Entry) -> None:
-        said = message(entry.data["message"])
+        said = entry.data["message"]
+        if not isinstance(said, Message):
+            said = message(said)
         if not entry.replaces:
             return
         first, last = self._range(entry)

@@ -113,7 +113,8 @@ class Driver(Acts):
         try:
             while True:
                 await self._drive()
-                await self.signals.deliver()
+                if self.signals.waiting:
+                    await self.signals.deliver()
                 if self.state is State.IDLE:
                     break
         finally:
@@ -194,7 +195,7 @@ class Driver(Acts):
         Raises:
             RuntimeError: If a hook, a listener or a tool of the turn itself waits for its end.
         """
-        if self._task is not None and anyio.get_current_task().id == self._task:
+        if self._task and anyio.get_current_task().id == self._task:
             raise RuntimeError(
                 "this would wait for itself: hooks and listeners run inside the turn;"
                 " use follow_up() or steer()"

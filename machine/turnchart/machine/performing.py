@@ -12,7 +12,8 @@ from turnchart.machine.turning import Turning
 
 def _running(acts: Acts) -> None:
     _note(acts, "agent/status running")
-    acts.tell("agent/status", status="running")
+    if acts.signals.heard:
+        acts.tell("agent/status", status="running")
 
 
 def _idle(acts: Acts) -> None:

@@ -35,7 +35,10 @@ async def requesting(driver: Driver) -> Event:
     now.answer = now.failure = now.draft = None
     config = await _choose(agent)
     driver.did("prepare")
-    prepared = await (await agent.find_model(config.model)).prepare(config, now.abort)
+    model = agent.model
+    if model is None or config.model != model.id:
+        model = await agent.find_model(config.model)
+    prepared = await model.prepare(config, now.abort)
     if now.cause is not None:
         return Event.CANCEL
     now.model = prepared.config.model

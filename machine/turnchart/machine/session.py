@@ -149,7 +149,8 @@ class Session:
             raise AppendRefused(type, refusal)
         if self._validators:
             self._validate(entry)
-        self._store(entry)
+        if self.store.__class__ is not MemoryStore:
+            self._store(entry)
         self._fold(entry, kind)
         if self._watchers:
             self._tell(entry)
