@@ -71,5 +71,7 @@ def _run(python: str, peer: str, row: str, seconds: float) -> dict[str, Any]:
 
 
 def _why(error: Exception) -> str:
+    """Return the last line that says something: a group of errors ends with a rule."""
     said = error.stderr if isinstance(error, subprocess.CalledProcessError) else ""
-    return (said or str(error)).strip().rpartition("\n")[2]
+    lines = [line.strip(" |") for line in (said or str(error)).splitlines()]
+    return next((line for line in reversed(lines) if line.strip("+-")), "it said nothing")

@@ -1,6 +1,7 @@
 """What the conformance tests of tools, stops, hooks and bad input share: tools that write down what they do."""
 
 from collections.abc import Callable, Sequence
+from itertools import groupby
 from typing import Any
 
 from tests.machine.drive import Act
@@ -30,6 +31,14 @@ def timed(name: str, seconds: float, seen: Seen, *, outcome: object = "", **sett
 def parallels(seen: Seen, **seconds: float) -> list[Tool]:
     """Return parallel tools by name, each with the time that it takes."""
     return [timed(name, each, seen, execution="parallel") for name, each in seconds.items()]
+
+
+def ran(seen: Seen) -> Seen:
+    """Return what happened, with bodies that began together in the order of their names: trio shuffles them."""
+    found: Seen = []
+    for began, group in groupby(seen, key=lambda each: each.endswith("+")):
+        found += sorted(group) if began else group
+    return found
 
 
 def last(*, terminate: bool = True) -> Tool:

@@ -451,7 +451,7 @@ async def test_a_refused_turn_end_leaves_the_agent_idle_with_one_error() -> None
         assert len(errors) == 1
         stop()
         agent.trace().clear()
-        agent.session.attach()
+        agent.session.recover()
         assert types(agent.session)[-1] == "turn/end"
 
 

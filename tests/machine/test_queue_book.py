@@ -53,6 +53,30 @@ def test_a_message_that_is_known_already_cannot_be_inserted() -> None:
     assert book.take(spliced(inserted=(item("i", "a"),))) is not None
 
 
+def test_what_was_discarded_or_given_up_can_be_inserted_again() -> None:
+    book = Queue()
+    for each in (
+        spliced(inserted=(item("i", "a"),)),
+        spliced(removed_count=1, outcome="discarded"),
+        spliced(inserted=(item("j", "a"),)),
+        spliced(removed_count=1),
+        entry("turn/end", reason="error"),
+        spliced(inserted=(item("k", "a"),)),
+    ):
+        assert book.take(each) is None
+    assert book.take(spliced(inserted=(item("l", "a"),))) is not None
+
+
+def test_a_replaced_item_keeps_its_id_and_gets_other_messages() -> None:
+    book = Queue()
+    assert book.take(spliced(inserted=(item("i", "a"),))) is None
+    changed = spliced(removed_count=1, inserted=(item("i", "b"),), outcome="replaced")
+    assert book.take(changed) is None
+    assert book.take(spliced(removed_count=1)) is None
+    assert book.take(said("b")) is None
+    assert book.take(spliced(inserted=(item("i", "c"),))) is not None
+
+
 def test_a_message_without_id_or_in_the_place_of_another_is_not_counted() -> None:
     book = Queue()
     for each in (said(""), said(""), said("a"), said("a")._replace(replaces=(1, 1))):

@@ -43,7 +43,7 @@ def test_260_to_264_attaching_closes_what_a_crash_left_open() -> None:
     assert again.append_custom("mine", 1).time == 9.0
     assert folds(reopened(again)) == folds(again)
     later = len(again.entries)
-    again.attach()
+    again.recover()
     assert len(again.entries) == later
 
 

@@ -1,6 +1,7 @@
 """Scripts: YAML files that a model plays, so that a flow runs without a key: ``model: script:FILE``.
 
 A file is a list of answers, or a map with the list as ``model`` and with ``at``: what people say meanwhile.
+A ``follow_up`` in the state ``idle`` is a prompt: with one, the flow runs although nobody gives it a prompt.
 Reading gives plain dataclasses; only ``to_model`` needs the machine.
 """
 

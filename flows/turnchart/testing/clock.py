@@ -16,7 +16,8 @@ class FakeClock:
     """Time that passes only when everybody waits (``autojump``), or when a test says so (``advance``).
 
     Attributes:
-        autojump: Go to the earliest waiter when nothing else runs. Work in threads is not seen.
+        autojump: While somebody sleeps, go to what is due next (a sleeper's end, or a timeout before it)
+            when nothing else runs. Work in threads is not seen.
         slept: What was slept through, in seconds and in order.
     """
 
@@ -26,6 +27,7 @@ class FakeClock:
         self._now = start
         self._order = count()
         self._due: list[tuple[float, int, Callable[[], object]]] = []
+        self._sleepers: set[int] = set()
         self._nudged = anyio.Event()
 
     def now(self) -> float:
@@ -40,14 +42,16 @@ class FakeClock:
             return
         over = anyio.Event()
         entry = self._at(self._now + seconds, over.set)
+        self._sleepers.add(entry[1])
         try:
             while not over.is_set():
-                if self.autojump and self._due[0] is entry:
-                    if await self._quiet(over) and self._due[0] is entry:
-                        self._pass_to(entry[0])
+                if self.autojump and self._first_asleep() is entry:
+                    if await self._quiet(over) and self._first_asleep() is entry:
+                        self._pass_to(self._due[0][0])
                 else:
                     await self._nudged.wait()
         finally:
+            self._sleepers.discard(entry[1])
             self._drop(entry)
 
     @contextmanager
@@ -75,6 +79,9 @@ class FakeClock:
         entry = (time, next(self._order), act)
         heappush(self._due, entry)
         return entry
+
+    def _first_asleep(self) -> tuple[float, int, Callable[[], object]]:
+        return min(each for each in self._due if each[1] in self._sleepers)
 
     def _drop(self, entry: tuple[float, int, Callable[[], object]]) -> None:
         if entry in self._due:

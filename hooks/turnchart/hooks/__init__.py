@@ -7,7 +7,7 @@ Names are loaded when they are first used, so that a flow is checked without the
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from turnchart.hooks.registry import HOOKS as HOOKS
@@ -112,12 +112,13 @@ _WHERE = {name: module for module, names in _MODULES.items() for name in names}
 """Where the names are from; the others are from ``turnchart.machine.points``."""
 
 
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(_WHERE.get(name, "turnchart.machine.points")), name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # checkers read the imports above, and complain of a name that is not there
+
+    def __getattr__(name):
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        globals()[name] = value = getattr(import_module(_WHERE.get(name, "turnchart.machine.points")), name)
+        return value
 
 
 def __dir__() -> list[str]:

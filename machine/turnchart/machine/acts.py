@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import anyio
 from anyio.abc import TaskGroup
 
 from turnchart.machine.chain import Chain, Dispatch, Verdict
-from turnchart.machine.entries import Entry, Frozen, encode, freeze
-from turnchart.machine.errors import InternalError
-from turnchart.machine.inbox import Item, Target
+from turnchart.machine.entries import Entry, Frozen, decode, encode, freeze
+from turnchart.machine.errors import InternalError, SessionError
+from turnchart.machine.inbox import Item, Splice, Target
 from turnchart.machine.points import NO_TURN, Decision, Payload, TurnView
 from turnchart.machine.signals import Signal, Signals
 from turnchart.machine.states import State
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from turnchart.machine.session import Session
     from turnchart.machine.world import AgentWorld
 
+_log = logging.getLogger("turnchart.driver")
+
 ARRIVALS = frozenset(("agent/inbox/spliced", "agent/inbox/inserted", "agent/inbox/discarded", "notice"))
 """What may happen in every state: the inbox is open to everybody, always."""
 
@@ -37,12 +40,14 @@ class Waiter:
 
     Attributes:
         turn: That turn, once it is over.
+        over: Is set then; None while nobody waits for just that.
     """
 
-    __slots__ = ("turn",)
+    __slots__ = ("over", "turn")
 
     def __init__(self) -> None:
         self.turn: Turn | None = None
+        self.over: anyio.Event | None = None
 
 
 class Acts:
@@ -54,13 +59,13 @@ class Acts:
         header: What this agent last logged as ``request/header``; None before its first.
         sent: What the model last read, where it was not what the log derives.
         added_tools: The tools that results of this session added.
-        built_generation: The generation of the view at the last request; -1 before the first.
+        built_generation: The generation of the view at the last request; when it was opened before the first.
         revision: Counts the attempts of this agent.
         waiters: Who waits for the turn of an item, by the item's id.
     """
 
     __slots__ = (
-        "_buffer", "_group", "_latched", "_memories", "_scope", "_task", "_trace", "added_tools",
+        "_buffer", "_group", "_held", "_latched", "_memories", "_scope", "_task", "_trace", "added_tools",
         "built_generation", "chains", "clock", "flow", "header", "limits", "name", "queues", "retry",
         "revision", "sent", "session", "signals", "state", "turning", "waiters", "world",
     )  # fmt: skip
@@ -82,12 +87,13 @@ class Acts:
         self.header: tuple[Any, ...] | None = None
         self.sent: Any = ()
         self.added_tools: frozenset[str] = frozenset()
-        self.built_generation = -1
+        self.built_generation = 0
         self.revision = 0
         self.waiters: dict[str, Waiter] = {}
         self._latched = False
         self._scope: anyio.CancelScope | None = None
         self._task: int | None = None
+        self._held = False
         self._group: TaskGroup | None = None
         self._buffer: list[Callable[[], object]] = []
         self._memories: dict[str, tuple[dict[str, Any], str]] = {}
@@ -134,9 +140,13 @@ class Acts:
             self.pump()
 
     def pump(self) -> None:
-        """Let listeners hear at once what other tasks than the driver caused."""
-        if self.signals.waiting and (self._task is None or anyio.get_current_task().id != self._task):
+        """Let listeners hear at once what others than the driver caused, once it is done as a whole."""
+        if self.signals.waiting and not self._held and not self._driving():
             self.signals.deliver_now(self._start_short)
+
+    def _driving(self) -> bool:
+        """The driver itself runs now; it delivers at its next await."""
+        return self._task is not None and _current_task() == self._task
 
     def _start_short(self, fn: Callable[..., Any], *args: object) -> None:
         """Start a short task for async listeners; outside ``async with agent`` there is no group for it."""
@@ -250,8 +260,17 @@ class Acts:
 
     def insert(self, item: Item, target: Target) -> None:
         """Put an item into the inbox: durable when this returns."""
+        held, self._held = self._held, True
+        try:
+            self.log("agent/inbox/spliced", self.session.inbox.insert(target, item))
+            self.told_inserted(item, target)
+        finally:
+            self._held = held
+        self.pump()
+
+    def told_inserted(self, item: Item, target: Target) -> None:
+        """Tell that an item came in."""
         self.did("agent/inbox/inserted")
-        self.log("agent/inbox/spliced", self.session.inbox.insert(target, item))
         if self.signals.heard:
             for message in item.messages:
                 self.tell("agent/inbox/inserted", message=message, target=target)
@@ -262,13 +281,24 @@ class Acts:
         taken = self.session.inbox.claim(
             opens=now.step == 0, steering=queues.steering, follow_up=queues.follow_up
         )
-        if not taken:
-            return
+        if taken:
+            self._take(taken)
+
+    def claim_one(self, item: Item) -> None:
+        """Take one item, if it still waits."""
+        found = self.session.inbox.find(item.id)
+        if found is not None:
+            target, at = found
+            self._take([Splice(Frozen(target=target, start=at, removed_count=1), (item,))])
+
+    def _take(self, taken: Sequence[Splice]) -> None:
+        now = self.turning
         for splice in taken:
             self.log("agent/inbox/spliced", splice.data)
-        for splice in taken:
             for item in splice.removed:
                 now.take(item)
+        for splice in taken:
+            for item in splice.removed:
                 if self._trace is not None or self.signals.heard:
                     for message in item.messages:
                         self.did("agent/inbox/claimed")
@@ -286,6 +316,8 @@ class Acts:
             waiter = self.waiters.get(id)
             if waiter is not None and waiter.turn is None:
                 waiter.turn = turn_of(now)
+                if waiter.over is not None:
+                    waiter.over.set()
 
     def rest(self) -> None:
         """Tell that the agent rests, and what its turn came to."""
@@ -296,11 +328,11 @@ class Acts:
             self.tell("agent/status", status="idle")
 
     def cut(self, reason: str) -> None:
-        """Abort the running turn; the first reason stays."""
+        """Abort the running turn; the first reason stays. A listener that runs now is not cut off."""
         if self.turning.cut(reason):
             self._latched = False
             if self._scope is not None:
-                self._scope.cancel()
+                self.signals.when_heard(self._scope.cancel)
 
     def watch(self) -> None:
         """Watch the time of the turn that begins, if it has a limit."""
@@ -331,15 +363,42 @@ class Acts:
             self._buffer.append(act)
 
     def flush_writes(self) -> None:
-        """Do what was asked for while the step ran; one leaves the buffer only after it was stored."""
+        """Do what was asked for while the step ran; one leaves the buffer when it was stored or refused."""
         while self._buffer:
-            self._buffer[0]()
+            try:
+                self._buffer[0]()
+            except SessionError:
+                raise
+            except Exception:
+                del self._buffer[0]
+                raise
             del self._buffer[0]
         for id, (memory, kept) in tuple(self._memories.items()):
-            text = encode(memory) if memory else "{}"
-            if text != kept:
-                self.session.append("custom", Frozen(kind=MEMORY, data=Frozen(id=id, memory=freeze(memory))))
-                self._memories[id] = (memory, text)
+            if memory or kept != "{}":
+                self._keep(id, memory, kept)
+
+    def _keep(self, id: str, memory: dict[str, Any], kept: str) -> None:
+        """Store what a hook remembers, where it changed."""
+        try:
+            frozen = freeze(memory)
+        except (TypeError, ValueError) as error:
+            said = f"hook `{id}` keeps in its memory what is no JSON ({error}), so it was forgotten"
+            _log.error(said)
+            self.notice(said, id)
+            self._memories[id] = (dict(decode(kept)), kept)
+            return
+        text = encode(frozen)
+        if text != kept:
+            self._memories[id] = (memory, text)
+            self.session.append("custom", Frozen(kind=MEMORY, data=Frozen(id=id, memory=frozen)))
+
+
+def _current_task() -> int | None:
+    """Return the id of the task that runs; None in a callback of the loop, which is no task."""
+    try:
+        return anyio.get_current_task().id
+    except (RuntimeError, TypeError):
+        return None
 
 
 def turn_of(now: Turning) -> Turn:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import anyio
 
 from turnchart.machine import effects
 from turnchart.machine.acts import Waiter, turn_of
+from turnchart.machine.driver import first_error
 from turnchart.machine.entries import Entry, Frozen
-from turnchart.machine.errors import AgentBusy, SessionReadOnly, TurnFailed
-from turnchart.machine.inbox import Item, Queued, Splice, Target, home
+from turnchart.machine.errors import AgentBusy, AppendRefused, SessionError, SessionReadOnly, TurnFailed
+from turnchart.machine.inbox import Item, Queued, Splice, Target, home, unread
 from turnchart.machine.messages import (
     Message,
     Prompt,
@@ -20,11 +22,15 @@ from turnchart.machine.messages import (
 )
 from turnchart.machine.outfit import Outfit
 from turnchart.machine.points import AddContext, OnSignal, SessionEnd, SessionStart
-from turnchart.machine.signals import Listener, Signal
+from turnchart.machine.signals import UI, Listener, Signal, UiListener
 from turnchart.machine.states import TURN_STATES, Event, State
 from turnchart.machine.turn import Turn
 from turnchart.machine.turning import Turning
 
+if TYPE_CHECKING:
+    from turnchart.machine.view import AgentState
+
+_log = logging.getLogger("turnchart.agent")
 _ = effects  # importing it fills in what happens in each state
 
 
@@ -38,9 +44,11 @@ class Agent(Outfit):
         approver: Who answers where a tool call asks; None denies.
     """
 
-    __slots__ = ("_stops",)
+    __slots__ = ("_deaf", "_stops")
 
     _stops: list[Callable[[], None]]
+    _deaf: set[str]
+    """The ids of the ``on_signal`` hooks whose failure was reported."""
 
     # -- opening and closing -----------------------------------------------------------------------
 
@@ -51,13 +59,14 @@ class Agent(Outfit):
             SessionLocked: If somebody else writes the session.
         """
         source = self.session.origin
+        self._leaving = False
         self.session.attach(self.clock.now)
         self.turning = Turning(self.session.brackets.turn)
         self.turning.reason = self.session.brackets.reason
-        self.built_generation = -1
+        self.built_generation = self.session.view.generation
         group = anyio.create_task_group()
         self._group = await group.__aenter__()
-        self._stops = []
+        self._stops, self._deaf = [], set()
         if self.signals.heard:
             self._listen()
         if "on_signal" in self.chains:
@@ -77,12 +86,16 @@ class Agent(Outfit):
         Raises:
             ScriptError: If a scripted model has replies left over and nothing else went wrong.
         """
-        with anyio.CancelScope(shield=True):
-            if self.state is not State.IDLE:
-                self.cut("disposed")
+        self._leaving = True
+        self.session.origin = "resumed"
+        try:
+            with anyio.CancelScope(shield=True):
+                if self.state is not State.IDLE:
+                    self.cut("disposed")
                 await self.rested()
-            await self._session_end("error" if error is not None else "closed")
-        left = await self._leave(kind, error, trace)
+                await self._session_end("error" if error is not None else "closed")
+        finally:
+            left = await self._leave(kind, error, trace)
         check = getattr(self.model, "check", None)
         if error is None and check is not None:
             check()
@@ -97,7 +110,18 @@ class Agent(Outfit):
         self.session.after_append = None
         group, self._group = self._group, None
         try:
-            return await group.__aexit__(kind, error, trace) if group is not None else None
+            if group is None:
+                return None
+            if isinstance(error, Exception):  # it goes on as it is, not in a group
+                group.cancel_scope.cancel()
+                await group.__aexit__(None, None, None)
+                return None
+            return await group.__aexit__(kind, error, trace)
+        except BaseExceptionGroup as many:
+            only = cast("BaseExceptionGroup[BaseException]", many)
+            if len(only.exceptions) > 1:
+                raise
+            raise first_error(only) from None
         finally:
             self.session.close()
 
@@ -113,13 +137,18 @@ class Agent(Outfit):
 
     async def _session_end(self, reason: str) -> None:
         if "session_end" in self.chains and not self.session.read_only:
-            await self.ask("session_end", lambda: SessionEnd(reason=reason, **self.common()))
+            try:
+                await self.ask("session_end", lambda: SessionEnd(reason=reason, **self.common()))
+            except (AppendRefused, SessionError) as failed:
+                _log.warning("what the session_end hooks did could not be logged: %s", failed)
 
     def _listen(self) -> None:
         """Hear the session's entries from now on; without listeners nothing pays for them."""
         if self.session.after_append is None and self._group is not None:
             self._stops.append(self.session.watch(self._entry))
             self.session.after_append = self.pump
+            if self.signals.ui is not None:
+                self.signals.ui.begin()
 
     def _entry(self, entry: Entry) -> None:
         self.signals.put(Signal("session/event", {"entry": entry}), self.turning.abort)
@@ -127,10 +156,17 @@ class Agent(Outfit):
     async def _observe(self, signal: Signal, abort: object) -> None:
         del abort
         chain = self.chains["on_signal"]
-        await chain.run(
+        verdict = await chain.run(
             OnSignal(signal=signal.kind, data=signal.data, **self.common()),
             timeout=self.clock.timeout, now=self.clock.now, memory=self._memory,
         )  # fmt: skip
+        for each in verdict.trace:
+            if each.error and each.id not in self._deaf:
+                self._deaf.add(each.id)
+                _log.error(
+                    "hook `%s` (%s) failed on `%s` and is still called: %s",
+                    each.id, each.where, signal.kind, each.error,
+                )  # fmt: skip
 
     # -- input -------------------------------------------------------------------------------------
 
@@ -145,38 +181,49 @@ class Agent(Outfit):
             ValueError: If the prompt is empty.
             SessionReadOnly: If the session's store failed.
         """
+        self.check_open()
         if self.state is not State.IDLE:
             raise AgentBusy(self.state)
+        self.check_outside()
         item = self.put(normalize_prompt_input(content), "next-turn", "prompt")
         waiter = self.waiters[item.id] = Waiter()
         try:
             self.wake()
             await self.rested()
         except BaseException:
-            self._give_up(item)
-            with anyio.CancelScope(shield=True):
-                await self.rested()
+            if waiter.turn is None:
+                await self._give_up(item, waiter)
             raise
         finally:
             del self.waiters[item.id]
         if self.session.read_only:
-            raise SessionReadOnly(str(self.turning.error)) from self.turning.error
+            error = self.turning.error
+            raise SessionReadOnly(str(error or f"session {self.session.id} is read-only")) from error
         if waiter.turn is None:
             raise TurnFailed(self._parked_because(), self.last_turn) from self.turning.error
         return waiter.turn
 
-    def _give_up(self, item: Item) -> None:
+    async def _give_up(self, item: Item, waiter: Waiter) -> None:
+        """Take a prompt back that nobody waits for any more, or cut its turn off and see it closed."""
         splice = self.session.inbox.remove(item.id)
-        if splice is None:
+        if splice is not None:
+            try:
+                self._discard(splice)
+            except (AppendRefused, SessionError) as error:
+                _log.warning("the prompt stays in the inbox: %s", error)
+        elif item.id in self.turning.items:
+            waiter.over = anyio.Event()
             self.cut("cancelled")
-        elif not self.session.read_only:
-            self._discard(splice)
+            with anyio.CancelScope(shield=True):
+                await waiter.over.wait()
 
     def _parked_because(self) -> str:
         now = self.turning
+        ended = f"turn {now.number} ended as {now.reason or 'nothing'}" if now.items else "no turn could begin"
+        because = f" ({now.error})" if now.error is not None else ""
         return (
-            f"the agent came to rest after turn {now.number} ended as {now.reason or 'nothing'}, before"
-            " a turn took this prompt; unless it was discarded it waits in the inbox: agent.resume() goes on"
+            f"the agent came to rest after {ended}{because}, before a turn took this prompt;"
+            " unless it was discarded it waits in the inbox: agent.resume() goes on"
         )
 
     @property
@@ -190,6 +237,7 @@ class Agent(Outfit):
         Raises:
             ValueError: If it is empty.
         """
+        self.check_open()
         item = self.put(normalize_prompt_input(content), "next-turn", "follow_up")
         self.wake()
         return item
@@ -204,6 +252,7 @@ class Agent(Outfit):
         """
         if self.state is not State.IDLE and self.turning.cause is not None:
             return self.follow_up(content)
+        self.check_open()
         item = self.put(normalize_prompt_input(content), "next-step", "steer")
         self.wake()
         return item
@@ -226,7 +275,7 @@ class Agent(Outfit):
 
     def resume(self) -> bool:
         """Go on with what is parked; return whether there was anything."""
-        if not self.session.inbox.queued():
+        if not self.pending:
             return False
         self.wake()
         return True
@@ -238,29 +287,70 @@ class Agent(Outfit):
         ``keep_inbox`` the latter goes back to the front instead. While idle it only empties the inbox.
         """
         running = self.state in TURN_STATES and self.turning.cause is None
-        claimed = tuple(self.turning.batch) if running else ()
+        claimed = tuple(unread(self.turning.batch, self.session.inbox.said)) if running else ()
+        held, self._held = self._held, True  # whoever hears of it and sends something comes after the abort
+        cleared: tuple[Item, ...] = ()
+        try:
+            cleared = self._put_back(claimed) if keep_inbox else self._clear(claimed)
+        finally:
+            if running:
+                self.cut(reason)
+            elif self.state is State.MAINTENANCE:
+                self.turning.abort.set(reason)
+            self.signals.hint("abort", self.turning.abort, cleared=cleared)
+            self._held = held
+            self.pump()
+        return cleared
+
+    def _put_back(self, claimed: tuple[Item, ...]) -> tuple[Item, ...]:
+        for data in self.session.inbox.put_back(claimed):
+            self.log("agent/inbox/spliced", data)
+        if claimed:
+            self.turning.batch = []
+        return ()
+
+    def _clear(self, claimed: tuple[Item, ...]) -> tuple[Item, ...]:
         discarded: list[Item] = []
-        if not keep_inbox:
-            for splice in self.session.inbox.clear():
-                self._discard(splice)
-                discarded += splice.removed
-            for item in claimed:
-                self._told_discarded((item,), home(item))
-            discarded += claimed
-        elif claimed:
-            for data in self.session.inbox.put_back(claimed):
-                self.log("agent/inbox/spliced", data)
-        if running:
-            if keep_inbox:
-                self.turning.batch = []
-            self.cut(reason)
-        elif self.state is State.MAINTENANCE:
-            self.turning.abort.set(reason)
-        return tuple(discarded)
+        for splice in self.session.inbox.clear():
+            self._discard(splice)
+            discarded += splice.removed
+        for item in claimed:
+            self._told_discarded((item,), home(item))
+        return (*discarded, *claimed)
+
+    def remove(self, id: str) -> bool:
+        """Discard an item that waits, by its id or that of one of its messages; return whether it waited."""
+        splice = self.session.inbox.remove(id)
+        if splice is not None:
+            self._discard(splice)
+        return splice is not None
+
+    def replace(self, id: str, content: Prompt) -> Item:
+        """Give an item that waits another content; it keeps its id and its place.
+
+        Raises:
+            ValueError: If it does not wait (any more), or the content is empty.
+        """
+        splice = self.session.inbox.replace(id, self.named(normalize_prompt_input(content)))
+        if splice is None:
+            raise ValueError(f"no item {id!r} waits: it was claimed or discarded, or never was")
+        self._discard(splice)
+        return cast(Item, splice.data["inserted"][0])
+
+    def clear(self) -> tuple[Item, ...]:
+        """Discard everything that waits but the riders, and return it. A running turn goes on."""
+        return self._clear(())
 
     def _discard(self, splice: Splice) -> None:
-        self.log("agent/inbox/spliced", splice.data)
-        self._told_discarded(splice.removed, splice.data["target"])
+        held, self._held = self._held, True
+        try:
+            self.log("agent/inbox/spliced", splice.data)
+            self._told_discarded(splice.removed, splice.data["target"])
+            for item in splice.data.get("inserted", ()):
+                self.told_inserted(item, splice.data["target"])
+        finally:
+            self._held = held
+        self.pump()
 
     def _told_discarded(self, items: Iterable[Item], target: Target) -> None:
         for item in items:
@@ -283,8 +373,7 @@ class Agent(Outfit):
     @property
     def parked(self) -> bool:
         """Something waits that no turn will take before the next wake or ``resume()``."""
-        inbox = self.session.inbox
-        return self.state is State.IDLE and bool(inbox.next_step or inbox.next_turn)
+        return self.state is State.IDLE and self.pending
 
     async def idle(self) -> None:
         """Wait until the agent rests and its listeners have heard so. Never raises for a failed turn."""
@@ -295,6 +384,27 @@ class Agent(Outfit):
         stop = self.signals.on(None if kind == "*" else kind, listener)
         self._listen()
         return stop
+
+    def ui(self, listener: UiListener) -> Callable[[], None]:
+        """Let a user interface hear the events of ``machine.ui``; return a function that stops that.
+
+        They are told, awaited and contained like signals; ``view`` shows what each of them changed.
+        """
+        if self.signals.ui is None:
+            from turnchart.machine.ui import Ui
+
+            self.signals.ui = Ui(self)
+        stop = self.signals.on(UI, listener)
+        self._listen()
+        return stop
+
+    @property
+    def view(self) -> AgentState:
+        """What the agent is now, as a frozen snapshot."""
+        from turnchart.machine.view import View
+
+        ui = self.signals.ui
+        return (View(self) if ui is None else ui.view).state()
 
     # -- tests -------------------------------------------------------------------------------------
 
@@ -353,7 +463,10 @@ class Agent(Outfit):
         try:
             return await job(self)
         finally:
-            self._latched = self._latched and bool(self.session.inbox.queued())
-            self._start(Event.MAINTAINED)
-            self._latched = False
-            self._release()
+            self._latched = self._latched and self.pending and not self._leaving
+            try:
+                self.flush_writes()
+            finally:
+                self._start(Event.MAINTAINED)
+                self._latched = False
+                self._release()

@@ -153,7 +153,7 @@ class Requests(Book):
     def _header(self, entry: Entry) -> Wrong | None:
         data = entry.data
         again = self.header is not None and _envelope(data) == _envelope(self.header)
-        if again and not data.get("starts_series") and data["reason"] != "resume":
+        if again and not data.get("starts_series") and data["reason"] not in ("resume", "series"):
             return Wrong("it repeats the last header and starts no series", "a header that differs, or none")
         self.header = data
         return None

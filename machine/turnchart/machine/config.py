@@ -35,7 +35,7 @@ class RetryPolicy:
         base_delay: Seconds; the n-th wait is random between 0 and ``base_delay * 2 ** (n - 1)``.
         max_delay: Seconds; no wait is longer, and a provider that asks for longer ends the retries.
         honor_retry_after: Wait exactly as long as the provider asks.
-        retry_on: The failure kinds that are tried again.
+        retry_on: The failure kinds that are tried again; where it is not given, those that the model names.
     """
 
     max_attempts: int = 5

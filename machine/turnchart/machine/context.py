@@ -75,8 +75,8 @@ class Context:
     Attributes:
         system: The system nodes, the head first: seq and text.
         nodes: Every other node in order.
-        generation: How often something was replaced; a request series ends when it moves.
-        header: The data of the last ``request/header``.
+        generation: Moves when something is replaced, or another branch is followed; that ends a series.
+        header: The data of the last ``request/header`` of the whole log.
         route: The data of the last ``request/context``.
         model: Set by ``agent.set_model``; None before.
         thinking: Set by ``agent.set_thinking_level``; None before.
@@ -175,6 +175,8 @@ class Context:
 
     def _replace(self, entry: Entry, node: Node) -> None:
         first, last = self._range(entry)
+        shadowed = {each.seq for each in self.nodes[first : last + 1]}
+        self.system = [each for each in self.system if each[0] not in shadowed]
         self.nodes = [*self.nodes[:first], node, *self.nodes[last + 1 :]]
         self.generation += 1
         self._messages, self._llm, self.facts = [], None, None

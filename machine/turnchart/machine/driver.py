@@ -15,7 +15,7 @@ import anyio
 from turnchart.machine.abort import Aborted
 from turnchart.machine.acts import Acts
 from turnchart.machine.errors import AppendRefused, InternalError, SessionError, TransitionError
-from turnchart.machine.performing import PERFORM
+from turnchart.machine.performing import PERFORM, abandon
 from turnchart.machine.states import TURN_STATES, Event, Facts, State
 from turnchart.machine.table import LIFECYCLE
 from turnchart.machine.turning import Turning
@@ -34,12 +34,24 @@ LEFT_OPEN: dict[State, Callable[[Driver], None]] = {}
 class Driver(Acts):
     """One agent's machine: takes events, performs rows, awaits effects."""
 
-    __slots__ = ("_done", "_gates")
+    __slots__ = ("_done", "_gates", "_leaving")
 
     def __init__(self) -> None:
         super().__init__()
         self._gates: dict[State, tuple[anyio.Event, anyio.Event]] | None = None
         self._done: list[anyio.Event] = []
+        self._leaving = False
+
+    @property
+    def pending(self) -> bool:
+        """Something waits that a turn would take; riders alone open none."""
+        inbox = self.session.inbox
+        return bool(inbox.next_step or inbox.next_turn)
+
+    @property
+    def working(self) -> bool:
+        """A turn is open, or the listeners have yet to hear that the last one is over."""
+        return self.state in TURN_STATES or self._task is not None
 
     def facts(self) -> Facts:
         """Return what the guards may ask, as it is now."""
@@ -74,37 +86,54 @@ class Driver(Acts):
     def wake(self) -> None:
         """Ask for a turn: at once while idle, later where it cannot be honoured now.
 
-        Status, ``turn/start`` and the first claim are in the log when this returns.
+        Status, ``turn/start`` and the first claim are in the log when this returns. While the agent is left,
+        nothing begins any more.
         """
+        self.check_open()
+        if self._leaving:
+            return
         if self.state is State.IDLE:
             self._latched = False
             self._start(Event.WAKE)
         elif self.state is State.MAINTENANCE or self.turning.cause is not None:
             self._latched = True
 
+    def check_open(self) -> None:
+        """Raise where no turn could ever run.
+
+        Raises:
+            RuntimeError: If this is not inside ``async with agent:``.
+        """
+        if self._group is None:
+            raise RuntimeError("an agent works inside `async with agent:`")
+
     def _start(self, event: Event) -> None:
-        before = self.turning
+        """Leave idle or maintenance. Listeners hear of it when all of it is in the log."""
+        held, self._held = self._held, True
         try:
+            if self.session.brackets.turn_open:
+                self.session.recover()  # a validator refused the end of the last turn
             self.go(event)
             if self.state is State.CLAIMING:
                 self.claim()
                 self.turning.claimed = True
         except (AppendRefused, SessionError) as error:
-            self._broken_start(before, error)
-            return
-        if self.state is State.CLAIMING and self._task is None:
-            if self._group is None:
-                raise RuntimeError("an agent works inside `async with agent:`")
+            self._broken_start(error)
+        finally:
+            self._held = held
+        if self.state is State.CLAIMING and self._task is None and self._group is not None:
             self._task = 0
             self._group.start_soon(self._run_all)
+        self.pump()
 
-    def _broken_start(self, before: Turning, error: Exception) -> None:
-        if self.state is not State.IDLE:
+    def _broken_start(self, error: Exception) -> None:
+        if self.state in TURN_STATES:
             self._failed(error)
             return
-        self.turning = before
-        before.error, before.reason = error, "error"
-        self.tell("agent/error", turn=before.number, step=0, error=error)
+        self.state = State.IDLE
+        now = self.turning = Turning(self.session.brackets.turn)
+        now.error, now.reason = error, "error"
+        self.tell("agent/error", turn=now.number, step=0, error=error)
         self.tell("agent/status", status="idle")
         self._release()
 
@@ -113,13 +142,14 @@ class Driver(Acts):
         try:
             while True:
                 await self._drive()
-                if self.signals.waiting:
+                if self.signals.heard:
                     await self.signals.deliver()
                 if self.state is State.IDLE:
                     break
         finally:
             self._task = None
             self._release()
+            self.pump()
 
     async def _drive(self) -> None:
         """Perform effects until the agent rests, whatever happens on the way."""
@@ -149,7 +179,7 @@ class Driver(Acts):
                 self._cancelled()
         finally:
             self._scope = None
-        if self._latched and self.session.inbox.queued():
+        if self._latched and self.pending and not self._leaving:
             self._latched = False
             self._start(Event.WAKE)
 
@@ -164,8 +194,17 @@ class Driver(Acts):
             now.cut(now.cause or "hook")
             self._cancelled()
             return
-        now.error, now.reason = first_error(error), "error"
+        now.error, now.reason = self._whole(first_error(error)), "error"
         self._close(Event.FAIL)
+
+    def _whole(self, error: BaseException) -> BaseException:
+        """Return the error, joined with the failed request where the log refused what came of that."""
+        failure = self.turning.failure
+        if failure is None or not isinstance(error, AppendRefused | SessionError):
+            return error
+        both = RequestFailed(failure, note=f"; then {error}")
+        both.__cause__ = error
+        return both
 
     def _close(self, event: Event) -> None:
         """Take a closing row, once: where one of its lines is refused the agent rests all the same."""
@@ -174,14 +213,18 @@ class Driver(Acts):
             if self.state in LEFT_OPEN:
                 LEFT_OPEN[self.state](self)
             self.go(event)
-        except (AppendRefused, SessionError) as error:
+        except Exception as error:
             _log.warning("turn %d could not be closed in the log: %s", now.number, error)
             now.error, now.reason = now.error or error, "error"
+            if now.dispatched:
+                abandon(self)
             if not now.told:
                 now.told = True
                 self.tell("agent/error", turn=now.number, step=now.step, error=now.error)
             self.state = State.IDLE
             self.rest()
+            if isinstance(error, InternalError | TransitionError):
+                raise
 
     def _release(self) -> None:
         if self.state is State.IDLE:
@@ -189,17 +232,25 @@ class Driver(Acts):
             for event in done:
                 event.set()
 
+    def check_outside(self) -> None:
+        """Raise where the driver itself would wait for its own end.
+
+        Raises:
+            RuntimeError: If this is a hook, a listener or a tool of the turn itself.
+        """
+        if self._driving():
+            raise RuntimeError(
+                "this would wait for itself: hooks and listeners run inside the turn;"
+                " use follow_up() or steer()"
+            )
+
     async def rested(self) -> None:
         """Wait until the agent rests and its listeners have heard so.
 
         Raises:
             RuntimeError: If a hook, a listener or a tool of the turn itself waits for its end.
         """
-        if self._task and anyio.get_current_task().id == self._task:
-            raise RuntimeError(
-                "this would wait for itself: hooks and listeners run inside the turn;"
-                " use follow_up() or steer()"
-            )
+        self.check_outside()
         while self.state is not State.IDLE or self._task is not None:
             done = anyio.Event()
             self._done.append(done)
@@ -210,7 +261,10 @@ class Driver(Acts):
         if gate is not None:
             reached, passed = gate
             reached.set()
-            await passed.wait()
+            try:
+                await passed.wait()
+            finally:
+                (self._gates or {}).pop(self.state, None)
 
 
 def first_error(error: BaseException) -> BaseException:

@@ -10,8 +10,8 @@ from turnchart.machine.context import RUNTIME_CONTEXT
 from turnchart.machine.driver import EFFECTS, LEFT_OPEN, Driver
 from turnchart.machine.entries import Frozen
 from turnchart.machine.errors import RequestFailed
-from turnchart.machine.inbox import Target
-from turnchart.machine.messages import Failure, Message, UserMessage, normalize_prompt_input
+from turnchart.machine.inbox import Item, Origin, Target
+from turnchart.machine.messages import RETRIED_KINDS, Failure, Message, UserMessage, normalize_prompt_input
 from turnchart.machine.points import (
     AfterStep,
     Assemble,
@@ -44,28 +44,39 @@ async def claiming(driver: Driver) -> Event:
     if not now.claimed:
         driver.claim()
     now.claimed = False
-    if agent.poll_steering is not None:
-        await _polled(agent, "poll_steering", agent.poll_steering, "next-step")
-        if now.step == 0 and agent.poll_follow_up is not None:
-            await _polled(agent, "poll_follow_up", agent.poll_follow_up, "next-turn")
-        driver.claim()
-    elif now.step == 0 and agent.poll_follow_up is not None and not now.batch:
-        await _polled(agent, "poll_follow_up", agent.poll_follow_up, "next-turn")
-        driver.claim()
+    if agent.poll_steering is not None or agent.poll_follow_up is not None:
+        await _claim_polled(agent)
     await _assemble(agent)
     return Event.CLAIMED
 
 
-async def _polled(agent: Outfit, name: str, poll: Poll, target: Target) -> bool:
-    """Ask a callback for input and put it into the inbox; return whether there was any."""
+async def _claim_polled(agent: Outfit) -> None:
+    """Ask the callbacks and claim at once what they give, and nothing else: the claim of this step was made.
+
+    A prompt is asked for only where the turn opens without input.
+    """
+    now = agent.turning
+    polled: list[Item] = []
+    if agent.poll_steering is not None:
+        polled += await _polled(agent, "poll_steering", agent.poll_steering, "next-step")
+    if agent.poll_follow_up is not None and now.step == 0 and not now.batch and not polled:
+        polled += await _polled(agent, "poll_follow_up", agent.poll_follow_up, "next-turn")
+    for item in polled:
+        agent.claim_one(item)
+
+
+async def _polled(agent: Outfit, name: str, poll: Poll, target: Target) -> tuple[Item, ...]:
+    """Ask a callback for input and put it into the inbox; return it."""
     agent.did(name)
+    if agent.signals.waiting:
+        await agent.signals.deliver()
     given = poll()
     if isinstance(given, Awaitable):
         given = await given
     if not given:
-        return False
-    agent.put(normalize_prompt_input(given), target, "steer" if target == "next-step" else "follow_up")
-    return True
+        return ()
+    origin: Origin = "steer" if target == "next-step" else "follow_up"
+    return (agent.put(normalize_prompt_input(given), target, origin),)
 
 
 async def _assemble(agent: Outfit) -> None:
@@ -75,12 +86,13 @@ async def _assemble(agent: Outfit) -> None:
         "assemble", lambda: Assemble(sections=agent.prompt_sections, tools=active, **agent.common())
     )
     if verdict is None:
-        now.rendered, now.tools = agent.system_prompt, active
+        now.rendered, now.offered = agent.system_prompt, active
         facts: Any = {}
     else:
         payload = cast(Assemble, verdict.payload)
         now.rendered = "\n\n".join(each for each in payload.sections if each)
-        now.tools, facts = tuple(payload.tools), payload.contexts
+        now.offered, facts = tuple(payload.tools), payload.contexts
+    now.tools = now.offered
     told = _facts_message(agent, facts) if facts or agent.session.view.facts is not None else None
     if told is not None:
         now.messages = (*now.messages, told)
@@ -168,7 +180,8 @@ def _policy(agent: Outfit, failure: Failure) -> Retry | None:
     """Return what the retry policy says; None where it gives up."""
     now, policy = agent.turning, agent.retry
     attempts = now.attempts.get(now.model, 1)
-    if failure.kind not in policy.retry_on or attempts >= policy.max_attempts:
+    kinds = now.retry_kinds if policy.retry_on is RETRIED_KINDS else policy.retry_on
+    if failure.kind not in kinds or attempts >= policy.max_attempts:
         return None
     if failure.retry_after is not None and policy.honor_retry_after:
         return Retry(failure.retry_after) if failure.retry_after <= policy.max_delay else None

@@ -130,10 +130,12 @@ class RequestFailed(TurnchartError):
 
     Attributes:
         failure: Kind, status and text of the failure.
+        note: What failed after it; empty where nothing did.
     """
 
     def __init__(self, failure: "Failure", note: str = "") -> None:
         self.failure = failure
+        self.note = note
         text = f": {failure.message}" if failure.message else ""
         super().__init__(f"model request failed ({failure.kind}){text}{note}")
 

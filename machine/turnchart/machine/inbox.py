@@ -5,6 +5,7 @@ change itself happens in ``apply``, when the entry is in the log. So what waits 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, Literal, NamedTuple, cast
 
 from turnchart.machine.entries import Frozen
@@ -79,9 +80,10 @@ class Inbox:
         next_turn: The prompts that wait for a turn.
         riders: What goes along with the next prompt that opens a turn.
         claimed: What was claimed and is not yet admitted or given up; recovery puts it back.
+        said: The ids of the messages that are in the conversation.
     """
 
-    __slots__ = ("_ids", "_lists", "claimed", "next_step", "next_turn", "riders")
+    __slots__ = ("_ids", "_lists", "_waiting", "claimed", "next_step", "next_turn", "riders", "said")
 
     def __init__(self) -> None:
         self.next_step: list[Item] = []
@@ -92,19 +94,27 @@ class Inbox:
             "next-step": self.next_step, "next-turn": self.next_turn, "rider": self.riders,
         }  # fmt: skip
         self._ids: set[str] = set()
+        self._waiting: set[str] = set()
+        """The ids of the messages that wait."""
+        self.said: set[str] = set()
 
     def queued(self) -> Queued:
         """Return what waits."""
         return Queued(tuple(self.next_step), tuple(self.next_turn), tuple(self.riders))
 
     def find(self, id: str) -> tuple[Target, int] | None:
-        """Return the list and position of an item, or None."""
-        if id in self._ids:
+        """Return the list and position of an item, or None; the id of one of its messages will do too."""
+        named = id in self._ids
+        if named or id in self._waiting:
             for target, items in self._lists.items():
                 for i, item in enumerate(items):
-                    if item.id == id:
+                    if item.id == id if named else id in _messages([item]):
                         return cast(Target, target), i
         return None
+
+    def knows(self, id: str) -> bool:
+        """A message with this id waits, was claimed and is not yet given up, or is in the conversation."""
+        return id in self._waiting or id in self.said or id in _messages(self.claimed)
 
     # -- changes, as entries ------------------------------------------------------------------
 
@@ -131,6 +141,17 @@ class Inbox:
         return Splice(
             Frozen(target=target, start=at, removed_count=1, outcome="discarded"), (self._lists[target][at],)
         )
+
+    def replace(self, id: str, messages: tuple[Message, ...]) -> Splice | None:
+        """Return the splice that gives a waiting item other messages, or None where it does not wait."""
+        found = self.find(id)
+        if found is None:
+            return None
+        target, at = found
+        old = self._lists[target][at]
+        new = Item(old.id, old.origin, messages)
+        data = Frozen(target=target, start=at, removed_count=1, inserted=(new,), outcome="replaced")
+        return Splice(data, (old,))
 
     def clear(self) -> list[Splice]:
         """Return the splices that discard everything but the riders: next-step first."""
@@ -204,11 +225,13 @@ class Inbox:
                 f"the splice [{start}:{start + count}] is outside the {len(items)} items waiting"
             )
         inserted = _inserted(data)
-        ids = [item.id for item in inserted]
-        for i, id in enumerate(ids):
-            if id in self._ids or id in ids[:i]:
-                raise ValueError(f"the item {id!r} waits already")
+        if inserted:
+            self._check_new(inserted, items[start : start + count])
         return inserted
+
+    def _check_new(self, inserted: Sequence[Item], removed: Sequence[Item]) -> None:
+        _check_ids("item", [item.id for item in inserted], self._ids, [item.id for item in removed])
+        _check_ids("message", _messages(inserted), self._waiting, _messages(removed))
 
     def apply(self, data: Mapping[str, Any]) -> None:
         """Take one splice into the lists; ``check`` has let it pass."""
@@ -218,18 +241,23 @@ class Inbox:
         if count:
             removed = items[start : start + count]
             self._ids.difference_update([item.id for item in removed])
+            self._waiting.difference_update(_messages(removed))
             if "outcome" not in data:
                 self.claimed += removed
         if inserted:
             ids = [item.id for item in inserted]
             self._ids.update(ids)
+            self._waiting.update(_messages(inserted))
             if data.get("outcome") == "returned":
                 self.claimed = [item for item in self.claimed if item.id not in ids]
         items[start : start + count] = inserted
 
     def admitted(self, id: str) -> None:
-        """Note that a claimed message is in the conversation now."""
-        if not self.claimed or not id:
+        """Note that a message is in the conversation now, and claimed no more."""
+        if not id:
+            return
+        self.said.add(id)
+        if not self.claimed:
             return
         left: list[Item] = []
         for item in self.claimed:
@@ -246,11 +274,32 @@ def _inserted(data: Mapping[str, Any]) -> tuple[Item, ...]:
     return tuple([Item.of(raw) for raw in given]) if given else ()
 
 
+def unread(items: Iterable[Item], said: AbstractSet[str]) -> list[Item]:
+    """Return what of these items is no part of the conversation yet; ``said`` are the ids of what is."""
+    left: list[Item] = []
+    for item in items:
+        waiting = tuple([each for each in item.messages if each.get("id") not in said])
+        if waiting:
+            left.append(item if len(waiting) == len(item.messages) else Item(item.id, item.origin, waiting))
+    return left
+
+
 def home(item: Item) -> Target:
     """Return the list that an item of this origin waits in."""
     if item.origin in ("prompt", "follow_up"):
         return "next-turn"
     return "rider" if item.origin == "next_turn" else "next-step"
+
+
+def _check_ids(what: str, ids: Sequence[str], waiting: set[str], going: Sequence[str]) -> None:
+    for i, id in enumerate(ids):
+        if (id in waiting and id not in going) or id in ids[:i]:
+            raise ValueError(f"the {what} {id!r} waits already")
+
+
+def _messages(items: Iterable[Item]) -> list[str]:
+    """Return the ids of the messages of these items."""
+    return [said["id"] for item in items for said in item.messages if "id" in said]
 
 
 def _steered(items: Iterable[Item]) -> list[int]:

@@ -118,9 +118,8 @@ class RequestConfig(NamedTuple):
     thinking: str | None = None
 
 
-@dataclass(slots=True)
-class ModelRequest:
-    """One request, frozen in what it says.
+class ModelRequest(NamedTuple):
+    """One request, frozen: nobody can make the model see what the log does not say.
 
     Attributes:
         model: The id of the model.
@@ -176,7 +175,7 @@ class PreparedCall:
         """
         if self._used:
             raise TurnchartError("this prepared call was streamed already; prepare another one")
-        if request.model != self.config.model or request.settings != self.config.settings:
+        if (request.model, request.settings, request.thinking) != self.config:
             raise TurnchartError("this prepared call was made for another config; prepare another one")
         self._used = True
         return self.open(request)

@@ -140,17 +140,33 @@ class Outfit(Driver):
         self.turning = Turning(self.session.brackets.turn)
 
     def put(self, messages: Sequence[Message], target: Target, origin: Origin, *, source: str = "") -> Item:
-        """Put messages into a list of the inbox, as one item; they get their ids here."""
-        at, time = len(self.session.entries), self.clock.now()
-        named = tuple(
-            [
-                _named(each, f"m{at}" if not i else f"m{at}.{i}", time, source)
-                for i, each in enumerate(messages)
-            ]
-        )
-        item = Item(f"i{at}", origin, named)
+        """Put messages into a list of the inbox, as one item; they get their ids here.
+
+        Raises:
+            ValueError: If one brings an id along that a message here has already.
+        """
+        item = Item(f"i{len(self.session.entries)}", origin, self.named(messages, source))
         self.insert(item, target)
         return item
+
+    def named(self, messages: Sequence[Message], source: str = "") -> tuple[Message, ...]:
+        """Return messages with ids and times.
+
+        Raises:
+            ValueError: If one brings an id along that a message here has already.
+        """
+        at, time, inbox = len(self.session.entries), self.clock.now(), self.session.inbox
+        given = [each["id"] for each in messages if each.get("id")]
+        for i, id in enumerate(given):
+            if id in given[:i] or inbox.knows(id):
+                raise ValueError(f"a message {id!r} is here already: give this one another id, or none")
+        fresh: list[Message] = []
+        for i, each in enumerate(messages):
+            id = f"m{at}" if not i else f"m{at}.{i}"
+            while id in given or inbox.knows(id):
+                id += "'"
+            fresh.append(_named(each, id, time, source))
+        return tuple(fresh)
 
     @property
     def rng(self) -> Random:
@@ -169,6 +185,11 @@ class Outfit(Driver):
     def tool(self, name: str) -> Tool | None:
         """Return the tool of this name, if the running step may call it."""
         return self._tools.get(name) if name in self.turning.tools else None
+
+    @property
+    def known_tools(self) -> Mapping[str, Tool]:
+        """Every tool by its name, whether the next step may call it or not."""
+        return self._tools
 
     def active_tools(self) -> tuple[str, ...]:
         """Return the names of the tools that the next step may call."""
@@ -191,10 +212,11 @@ class Outfit(Driver):
         return self._specs[1]
 
     def progress(self, call: ToolCall, content: Content) -> None:
-        """Tell the listeners how far a tool is."""
+        """Tell the listeners how far a tool is: at once, also where the driver itself runs the tool."""
         if self.state is State.TOOLING:
             self.did("tool/progress")
             self.tell("tool/progress", call_id=call.id, tool=call.name, content=content_blocks(content))
+            self.signals.deliver_now(self._start_short)
 
     def approved_for_session(self, tool: Tool, args: Mapping[str, Any]) -> bool:
         """Somebody approved such a call for the whole session."""

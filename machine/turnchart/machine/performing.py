@@ -7,11 +7,13 @@ from typing import Any
 
 from turnchart.machine.acts import Acts
 from turnchart.machine.entries import Frozen
+from turnchart.machine.errors import RequestFailed
 from turnchart.machine.turning import Turning
 
 
 def _running(acts: Acts) -> None:
     _note(acts, "agent/status running")
+    acts.turning = Turning(acts.session.brackets.turn + 1)  # whoever hears of it gets the signal of this turn
     if acts.signals.heard:
         acts.tell("agent/status", status="running")
 
@@ -23,12 +25,15 @@ def _idle(acts: Acts) -> None:
 def _turn_start(acts: Acts) -> None:
     number = acts.session.brackets.turn + 1
     acts.session.append("turn/start", Frozen(turn=number))
-    acts.turning = Turning(number)
+    if acts.turning.number != number:
+        acts.turning = Turning(number)
     acts.watch()
 
 
 def _turn_end(acts: Acts) -> None:
     now = acts.turning
+    if not acts.session.brackets.turn_open:
+        return  # a row that was refused further on has ended it already
     data: dict[str, Any] = {"turn": now.number, "reason": now.reason, "steps": now.step}
     if now.error is not None:
         data["error"] = _error(now.error)
@@ -39,9 +44,9 @@ def _turn_end(acts: Acts) -> None:
 
 
 def _error(error: BaseException) -> Frozen:
-    failure = getattr(error, "failure", None)
-    if failure is not None:
-        return Frozen(failure.json())
+    if isinstance(error, RequestFailed):
+        failure = error.failure
+        return Frozen(failure.json(), message=f"{failure.message}{error.note}".removeprefix("; "))
     parts: list[str] = []
     at: BaseException | None = error
     while at is not None and len(parts) < 5:
@@ -67,6 +72,8 @@ def _step_start(acts: Acts) -> None:
 
 def _step_end(acts: Acts) -> None:
     now = acts.turning
+    if not acts.session.brackets.step_open:
+        return  # as above
     acts.session.append("step/end", Frozen(turn=now.number, step=now.step))
 
 
@@ -116,8 +123,16 @@ def _stream_end(acts: Acts) -> None:
         )  # fmt: skip
 
 
+def abandon(acts: Acts) -> None:
+    """End the frames of an attempt that the log does not take."""
+    acts.turning.dispatched, acts.turning.outcome = False, "abandoned"
+    _stream_end(acts)
+
+
 def _writes(acts: Acts) -> None:
+    before = len(acts.session.entries)
     acts.flush_writes()
+    acts.signals.hint("writes", acts.turning.abort, wrote=len(acts.session.entries) > before)
 
 
 def _note(acts: Acts, name: str) -> None:

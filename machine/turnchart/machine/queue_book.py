@@ -1,6 +1,9 @@
-"""The book of messages: inserted into the inbox once, claimed once, admitted to the conversation once."""
+"""The book of messages: inserted into the inbox, claimed, admitted to the conversation once.
 
-from collections.abc import Mapping
+What was discarded, or claimed and given up, may be inserted again.
+"""
+
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from turnchart.machine.automaton import INBOX, RECOVERED
@@ -40,6 +43,8 @@ class Queue(Book):
             return Wrong(f"it takes `{target}` {taken}", f"at most the {len(items)} that are pending")
         inserted = [as_object(item) for item in data.get("inserted") or ()]
         outcome = data.get("outcome")
+        if outcome in ("discarded", "replaced"):
+            self._discarded(items[start : start + count], again=outcome == "replaced")
         for item in inserted:
             wrong = self._returned(item) if outcome == "returned" else self._inserted(item)
             if wrong:
@@ -51,6 +56,16 @@ class Queue(Book):
                 self._claimed |= dict.fromkeys(self._items[item_id])
         items[start : start + count] = [str(item.get("id")) for item in inserted]
         return None
+
+    def _discarded(self, ids: Sequence[str], *, again: bool) -> None:
+        for item_id in ids:
+            self._known.difference_update(self._items[item_id])
+            if again:
+                del self._items[item_id]
+
+    def _given_up(self) -> None:
+        self._known.difference_update(self._claimed)
+        self._claimed.clear()
 
     def _inserted(self, item: Mapping[str, Any]) -> Wrong | None:
         item_id, messages = str(item.get("id")), _message_ids(item)
@@ -89,7 +104,7 @@ class Queue(Book):
         return None
 
     def _starts(self, _entry: Entry) -> Wrong | None:
-        self._claimed.clear()
+        self._given_up()
         self._answered = self._stepped = False
         return None
 
@@ -100,7 +115,7 @@ class Queue(Book):
     def _settles(self, _entry: Entry) -> Wrong | None:
         wrong = self._left_behind()
         if wrong is None:
-            self._claimed.clear()
+            self._given_up()
             self._answered = False
         return wrong
 
@@ -108,7 +123,10 @@ class Queue(Book):
         reason = entry.data["reason"]
         if reason == "blocked" and not self._answered:
             return Wrong("no pre_step hook rejected the step", "hook/result of pre_step first")
-        return None if reason in UNADMITTED else self._left_behind()
+        wrong = None if reason in UNADMITTED else self._left_behind()
+        if wrong is None:
+            self._given_up()
+        return wrong
 
     def _left_behind(self) -> Wrong | None:
         if not self._claimed or self._answered:

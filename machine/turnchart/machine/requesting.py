@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from turnchart.machine.driver import Driver
 from turnchart.machine.entries import Frozen, freeze
-from turnchart.machine.messages import Message, to_llm
+from turnchart.machine.errors import UnknownModel
+from turnchart.machine.inbox import unread
+from turnchart.machine.messages import Failure, Message, to_llm
 from turnchart.machine.models import (
     Chunk,
     Finish,
@@ -34,22 +36,27 @@ async def requesting(driver: Driver) -> Event:
     now.attempt += 1
     now.answer = now.failure = now.draft = None
     config = await _choose(agent)
-    driver.did("prepare")
-    model = agent.model
-    if model is None or config.model != model.id:
-        model = await agent.find_model(config.model)
-    prepared = await model.prepare(config, now.abort)
     if now.cause is not None:
         return Event.CANCEL
-    now.model = prepared.config.model
+    driver.did("prepare")
+    model = agent.model
+    if model is not None and config.model == model.id:
+        prepared = await model.prepare(config, now.abort)
+    else:
+        prepared = await _prepare(agent, config)
+    if now.cause is not None:
+        return Event.CANCEL
+    now.model, now.retry_kinds = prepared.config.model, prepared.retry_kinds
     now.attempts[now.model] = now.attempts.get(now.model, 0) + 1
     request = _admit(agent, prepared)
     if driver.signals.waiting:
         await driver.signals.deliver()
-    if now.cause is not None:
+    if now.cause is not None or request is None:
         return Event.CANCEL
     if "context" in driver.chains or "convert" in driver.chains:
-        await _rewrite(agent, request)
+        request = await _rewrite(agent, request)
+        if now.cause is not None:
+            return Event.CANCEL
     else:
         driver.did("context")
         driver.did("convert")
@@ -60,14 +67,18 @@ async def requesting(driver: Driver) -> Event:
 
 
 async def _choose(agent: Outfit) -> RequestConfig:
-    """Return what the flow declares and the request hooks change, for this request only."""
+    """Return what the flow declares and the request hooks change, for this request only.
+
+    A thinking level belongs to the model that it was declared for: where a hook changes the model and not the
+    level, the new model thinks as its provider sees fit.
+    """
     now, view = agent.turning, agent.session.view
     model = now.fallback or view.model or agent.model_id
     thinking = view.thinking if view.thinking is not None else agent.thinking
     verdict = await agent.ask(
         "request",
         lambda: Request(
-            model=model, settings=agent.settings, thinking=thinking, tools=now.tools,
+            model=model, settings=agent.settings, thinking=thinking, tools=now.offered,
             calls=_last_calls(agent), **agent.common(),
         ),
     )  # fmt: skip
@@ -75,7 +86,8 @@ async def _choose(agent: Outfit) -> RequestConfig:
         return RequestConfig(model, agent.settings, thinking)
     chosen = cast(Request, verdict.payload)
     now.tools = tuple(chosen.tools)
-    return RequestConfig(chosen.model, freeze(dict(chosen.settings)), chosen.thinking)
+    kept = chosen.thinking if chosen.model == model or chosen.thinking != thinking else None
+    return RequestConfig(chosen.model, freeze(dict(chosen.settings)), kept)
 
 
 def _last_calls(agent: Outfit) -> tuple[Any, ...]:
@@ -83,26 +95,49 @@ def _last_calls(agent: Outfit) -> tuple[Any, ...]:
     return tuple(call for call in calls if call.step == agent.turning.step - 1)
 
 
+async def _prepare(agent: Outfit, config: RequestConfig) -> PreparedCall:
+    """Bind one call; a model that nobody has is a failed request, unless a stream hook serves it.
+
+    Raises:
+        UnknownModel: If no model was chosen at all.
+    """
+    if not config.model and agent.model is None:
+        raise UnknownModel("no model is chosen: give Agent(model=), or let a request hook name one")
+    try:
+        model = await agent.find_model(config.model)
+    except UnknownModel as error:
+        failure = Failure("no_model", message=str(error))
+        return PreparedCall(config, lambda _: _no_model(failure))
+    return await model.prepare(config, agent.turning.abort)
+
+
+async def _no_model(failure: Failure) -> AsyncIterator[Chunk]:
+    yield Finish("error", failure)
+
+
 # -- admitting (no await) ----------------------------------------------------------------------------
 
 
-def _admit(agent: Outfit, prepared: PreparedCall) -> ModelRequest:
-    """Write what this request shows and was made with; synchronous from first to last."""
+def _admit(agent: Outfit, prepared: PreparedCall) -> ModelRequest | None:
+    """Write what this request shows and was made with; synchronous from first to last.
+
+    None where a watcher of the log cut the turn off amid the users.
+    """
     now, session = agent.turning, agent.session
     specs = agent.specs(now.tools)
     config = prepared.config
-    header = (config.model, config.settings, config.thinking, specs)
-    series = agent.built_generation not in (-1, session.view.generation) or (
-        agent.header is not None and agent.header[3] != specs
+    header = (config.model, config.settings, config.thinking, specs, prepared.defaults)
+    known = session.view.header
+    series = agent.built_generation != session.view.generation or (
+        known is not None and known.get("tools") != specs
     )
     if not now.admitted:
         series = series or now.series
     _reconcile(agent, in_history="system_prompt_update" in prepared.capabilities, series=series)
     if not now.admitted:
-        for message in now.messages:
-            agent.log("user/message", Frozen(turn=now.number, step=now.step, message=message))
-        now.admitted = True
-        now.messages, now.batch, now.owed = (), [], False
+        _users(agent)
+        if now.cause is not None:
+            return None
     _header(agent, prepared, header, series=series)
     _route(agent, prepared)
     agent.built_generation = session.view.generation
@@ -110,6 +145,21 @@ def _admit(agent: Outfit, prepared: PreparedCall) -> ModelRequest:
         config.model, session.view.prompt, session.view.llm_messages(), specs, config.settings,
         config.thinking, now.abort, agent.clock, session.id, now.number, now.step, now.attempt,
     )  # fmt: skip
+
+
+def _users(agent: Outfit) -> None:
+    """Write the messages that the step enters with."""
+    now = agent.turning
+    try:
+        for message in now.messages:
+            agent.log("user/message", Frozen(turn=now.number, step=now.step, message=message))
+            if now.cause is not None:
+                break
+    except Exception:
+        now.batch = unread(now.batch, agent.session.inbox.said)
+        raise
+    now.admitted = True
+    now.messages, now.batch, now.owed = (), [], False
 
 
 def _reconcile(agent: Outfit, *, in_history: bool, series: bool) -> None:
@@ -148,7 +198,7 @@ def _header(agent: Outfit, prepared: PreparedCall, header: tuple[Any, ...], *, s
         reason = "series"
     else:
         return
-    model, settings, thinking, specs = header
+    model, settings, thinking, specs, _ = header
     data: dict[str, Any] = {
         "turn": now.number, "step": now.step, "reason": reason, "model": model, "settings": settings,
         "thinking": thinking, "tools": specs,
@@ -183,8 +233,11 @@ def _route(agent: Outfit, prepared: PreparedCall) -> None:
 # -- rewriting what this request shows ---------------------------------------------------------------
 
 
-async def _rewrite(agent: Outfit, request: ModelRequest) -> None:
-    """Run context and convert, and log what they changed before the model sees it."""
+async def _rewrite(agent: Outfit, request: ModelRequest) -> ModelRequest:
+    """Run context and convert, and log what they changed before the model sees it.
+
+    What is as in the last rewritten request is not logged again.
+    """
     derived = request.messages
     own = agent.session.view.messages()
     verdict = await agent.ask("context", lambda: Context(messages=own, **agent.common()))
@@ -196,14 +249,14 @@ async def _rewrite(agent: Outfit, request: ModelRequest) -> None:
     verdict = await agent.ask("convert", lambda: Convert(llm_messages=shown, **agent.common()))
     if verdict is not None:
         shown = cast(Convert, verdict.payload).llm_messages
-    if shown is derived or shown == derived:
-        agent.sent = derived
-        return
+    now = agent.turning
+    if now.cause is not None or shown is derived or shown == derived:
+        return request
     shown = tuple(shown)
     keep = _common_prefix(agent.sent, shown)
-    now = agent.turning
     agent.log("request/rewritten", Frozen(turn=now.number, step=now.step, keep=keep, messages=shown[keep:]))
-    agent.sent = request.messages = shown
+    agent.sent = shown
+    return request._replace(messages=shown)
 
 
 def _common_prefix(before: Sequence[Message], after: Sequence[Message]) -> int:
@@ -229,6 +282,9 @@ async def _stream(agent: Outfit, prepared: PreparedCall, request: ModelRequest) 
             inner=lambda payload: _normalised(prepared.stream(payload.request)),
         )
         chunks = cast("AsyncIterator[Chunk]", verdict.value if verdict is not None else None)
+        if now.cause is not None:
+            await _close(chunks)
+            return Event.CANCEL
     else:
         agent.did("stream")
         chunks = prepared.stream(request)
@@ -243,7 +299,7 @@ async def _stream(agent: Outfit, prepared: PreparedCall, request: ModelRequest) 
         failure = None if wrapped or now.cause is not None else failure_of(error)
         if failure is None:
             raise
-        answer.add(Finish("error", failure), agent.clock.now())
+        _take(agent, answer, Finish("error", failure))
     if now.cause is not None:
         return Event.CANCEL
     return _settled(agent, answer)
@@ -254,17 +310,27 @@ async def _consume(agent: Outfit, chunks: AsyncIterator[Chunk], answer: Answer) 
     quiet = not agent.tracing
     add = answer.add
     try:
+        if signals.waiting:
+            await signals.deliver()
+        if now.cause is not None:
+            return
         async for chunk in chunks:
-            time = clock_now()
-            add(chunk, time)
-            if not quiet or signals.heard:
-                _frame(agent, "chunk", index=answer.count - 1, time=time, chunk=chunk)
+            if quiet and not signals.heard:
+                add(chunk, clock_now())
+            else:
+                _take(agent, answer, chunk)
                 if signals.waiting:
                     await signals.deliver()
             if now.cause is not None or answer.finish is not None:
                 break
     finally:
         await _close(chunks)
+
+
+def _take(agent: Outfit, answer: Answer, chunk: Chunk) -> None:
+    """Take a chunk, and tell of it just what the log will say."""
+    taken = answer.add(chunk, agent.clock.now())
+    _frame(agent, "chunk", index=answer.count - 1, time=answer.time, chunk=taken)
 
 
 def _frame(agent: Outfit, frame: str, **data: Any) -> None:

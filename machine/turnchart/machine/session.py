@@ -45,8 +45,8 @@ class Session:
     """
 
     __slots__ = (
-        "_busy", "_now", "_refused", "_validators", "_watchers", "after_append", "brackets", "entries",
-        "inbox", "leaf", "origin", "store", "view",
+        "_attached", "_busy", "_now", "_refused", "_validators", "_watchers", "after_append", "brackets",
+        "entries", "inbox", "leaf", "origin", "store", "view",
     )  # fmt: skip
 
     def __init__(self, store: Store | None = None, *, now: Callable[[], float] = SYSTEM_CLOCK.now) -> None:
@@ -58,6 +58,7 @@ class Session:
         self.brackets = Brackets()
         self._validators: tuple[Validator, ...] = ()
         self._watchers: tuple[Watcher, ...] = ()
+        self._attached = False
         self._busy = False
         self._refused: Exception | None = None
         self._now = now
@@ -211,8 +212,7 @@ class Session:
         self.inbox.apply(data)
 
     def _admitted(self, data: Mapping[str, Any]) -> None:
-        if self.inbox.claimed:
-            self.inbox.admitted(data["message"].get("id", ""))
+        self.inbox.admitted(data["message"].get("id", ""))
 
     def _settled(self, _data: Mapping[str, Any]) -> None:
         if self.inbox.claimed:
@@ -262,9 +262,10 @@ class Session:
             self._busy = False
 
     def _rebuild(self) -> None:
-        self.view = Context()
+        before, self.view = self.view, Context()
         for entry in self.path():
             self.view.add(entry)
+        self.view.header, self.view.generation = before.header, before.generation + 1
 
     # -- reading -------------------------------------------------------------------------------
 
@@ -345,17 +346,35 @@ class Session:
     # -- the store ------------------------------------------------------------------------------
 
     def attach(self, now: Callable[[], float] | None = None) -> None:
-        """Become the writer of this session: take the lock and close what a crash left open.
+        """Become the writer of this session until ``close``: take the lock, and ``recover``.
 
         Args:
             now: Where the times of entries come from, from now on.
 
         Raises:
-            SessionLocked: If somebody else writes it.
+            SessionLocked: If somebody else writes it: another process, another object, or another agent.
         """
+        if self._attached:
+            raise SessionLocked(
+                f"session {self.id} is being written by another agent of this process; leave that one first"
+            )
         self.store.lock()
+        self._attached = True
         if now is not None:
             self._now = now
+        try:
+            self.recover()
+        except BaseException:
+            self.close()
+            raise
+
+    def recover(self) -> None:
+        """Close what a crash left open and put back what it left unread; not while a turn runs.
+
+        Raises:
+            AppendRefused: If a validator refuses; what was appended so far is right, and a later call goes on.
+            SessionReadOnly: If the store refuses.
+        """
         closers = tuple(self.brackets.closers(self.entries))
         if not closers:
             return
@@ -380,6 +399,7 @@ class Session:
 
     def close(self) -> None:
         """Give the session back; a second call does nothing."""
+        self._attached = False
         self.store.close()
 
     def copy(self, entries: Iterable[Entry]) -> None:
@@ -394,7 +414,14 @@ class Session:
             self._store(entry)
 
 
+def _check_said(session: Session, entry: Entry) -> None:
+    id = entry.data["message"].get("id")
+    if id in session.inbox.said and entry.replaces is None and entry.foreign_id is None:
+        raise ValueError(f"the message {id!r} is in the conversation already")
+
+
 _CHECKS: Mapping[str, Callable[[Session, Entry], object]] = {
+    "user/message": _check_said,
     "agent/inbox/spliced": lambda session, entry: session.inbox.check(entry.data),
     "leaf": lambda _session, entry: _target(entry.data, entry.seq),
 }

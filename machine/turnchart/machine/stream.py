@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 from turnchart.machine.entries import Frozen, freeze
 from turnchart.machine.messages import AssistantMessage, Block, Failure, StopReason, Text, Thinking, ToolCall
@@ -13,6 +13,7 @@ from turnchart.machine.models import (
     BlockStart,
     Chunk,
     Finish,
+    FinishReason,
     TextDelta,
     ThinkingDelta,
     ToolCallDelta,
@@ -20,6 +21,25 @@ from turnchart.machine.models import (
 )
 
 _DELTAS: Mapping[type, BlockKind] = {TextDelta: "text", ThinkingDelta: "thinking", ToolCallDelta: "tool_call"}
+
+
+_REASONS: tuple[FinishReason, ...] = get_args(FinishReason)
+
+
+class _Nonsense(TypeError):
+    def __init__(self, chunk: object) -> None:
+        kind = type(chunk).__name__
+        is_chunk = type(chunk) in CHUNKS.values()
+        super().__init__(
+            f"a model streamed a {kind} that holds what none can hold" if is_chunk
+            else f"a model streamed a {kind}, which is no chunk"
+        )  # fmt: skip
+
+
+def _index(chunk: Any) -> int:
+    if type(chunk.block) is not int:
+        raise _Nonsense(chunk)
+    return chunk.block
 
 
 class _Open:
@@ -57,42 +77,58 @@ class Answer:
         self._chunks: list[Chunk] = []
         self._times: list[int] = []
         self.finish: Finish | None = None
-        self.usage: Mapping[str, int] | None = None
+        self.usage: Frozen | None = None
         self.count = 0
 
-    def add(self, chunk: Chunk, time: float) -> None:
+    @property
+    def time(self) -> float:
+        """When the last chunk came, in Unix seconds, as the record keeps it."""
+        return self._times[-1] / 1_000_000
+
+    def add(self, chunk: Chunk, time: float) -> Chunk:
         """Take the next chunk, which came at ``time`` (Unix seconds, kept to the microsecond).
 
+        Returns:
+            The chunk as the record keeps it: frozen.
+
         Raises:
-            TypeError: If it is no chunk.
+            TypeError: If it is no chunk, or holds what a chunk cannot hold.
+            ValueError: If it holds a number that JSON cannot hold.
         """
         kind = chunk.__class__
         if kind is TextDelta or kind is ThinkingDelta or kind is ToolCallDelta:
-            block = self._blocks.get(chunk.block)  # type: ignore[union-attr]  # deltas have an index
+            text = chunk.text  # type: ignore[union-attr]  # deltas have one, and an index
+            if text.__class__ is not str:
+                raise _Nonsense(chunk)
+            block = self._blocks.get(chunk.block)  # type: ignore[union-attr]  # as above
             if block is None:
-                block = self._blocks[chunk.block] = _Open(_DELTAS[kind])  # type: ignore[union-attr]  # as above
+                block = self._blocks[_index(chunk)] = _Open(_DELTAS[kind])
             if not block.closed:
-                block.parts.append(chunk.text)  # type: ignore[union-attr]  # as above
+                block.parts.append(text)
         else:
-            self._mark(chunk)
+            chunk = self._mark(chunk)
         self._chunks.append(chunk)
-        self._times.append(int(time * 1_000_000))
+        self._times.append(round(time * 1_000_000))
         self.count += 1
+        return chunk
 
-    def _mark(self, chunk: Chunk) -> None:
+    def _mark(self, chunk: Chunk) -> Chunk:
         match chunk:
-            case BlockStart(kind, index, id, name):
-                self._blocks.setdefault(index, _Open(kind, id, name))
-            case BlockEnd(index, signature):
-                block = self._blocks.get(index)
+            case BlockStart(kind, _, str(id), str(name)) if kind in _DELTAS.values():
+                self._blocks.setdefault(_index(chunk), _Open(kind, id, name))
+            case BlockEnd(_, str() | None as signature):
+                block = self._blocks.get(_index(chunk))
                 if block is not None and not block.closed:
                     block.closed, block.signature = True, signature
-            case UsageReport(usage):
-                self.usage = usage
-            case Finish():
-                self.finish = chunk
+            case UsageReport(Mapping() as usage) if all(type(count) is int for count in usage.values()):
+                self.usage = freeze(dict(usage))
+                return UsageReport(self.usage)
+            case Finish(reason, Failure() | None as failure, replay) if reason in _REASONS:
+                self.finish = Finish(reason, failure, freeze(replay))
+                return self.finish
             case _:
-                raise TypeError(f"a model streamed a {type(chunk).__name__}, which is no chunk")
+                raise _Nonsense(chunk)
+        return chunk
 
     @property
     def has_text(self) -> bool:
@@ -134,9 +170,9 @@ class Answer:
             "role": "assistant", "content": content, "model": model, "stop_reason": reason, "time": time,
         }  # fmt: skip
         if self.usage:
-            fields["usage"] = freeze(dict(self.usage))
+            fields["usage"] = self.usage
         if finish is not None and finish.replay is not None:
-            fields["replay"] = freeze(finish.replay)
+            fields["replay"] = finish.replay
         return AssistantMessage.of_fields(fields)
 
     def _content(self, call_id: str, *, keeps_calls: bool) -> tuple[Block, ...]:
@@ -164,9 +200,9 @@ def _arguments(text: str) -> Frozen | str:
         return Frozen()
     try:
         parsed = json.loads(text)
-    except ValueError:
+        return freeze(parsed) if isinstance(parsed, dict) else text
+    except (ValueError, RecursionError):
         return text
-    return freeze(parsed) if isinstance(parsed, dict) else text
 
 
 def _fold(chunks: Sequence[Chunk], times: Sequence[int]) -> Iterator[Frozen]:
@@ -194,7 +230,12 @@ def _blank(block: Block) -> bool:
 def _fields(chunk: Chunk) -> dict[str, Any]:
     if chunk.__class__ is Finish and chunk[1:] == (None, None):
         return {"reason": chunk[0]}
-    given = {name: value for name, value in chunk._asdict().items() if value not in (None, "")}
+    usual = chunk._field_defaults
+    given = {
+        name: value
+        for name, value in chunk._asdict().items()
+        if value not in (None, "") or value != usual.get(name, value)
+    }
     failure = given.get("failure")
     if failure is not None:
         given["failure"] = failure.json()

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from typing import Any, Never, cast
 
 from turnchart.machine.entries import Frozen
@@ -42,7 +43,7 @@ def json_object(tool: str, arguments: Mapping[str, Any] | str) -> Mapping[str, A
     if not arguments.strip():
         return Frozen()
     try:
-        value = json.loads(arguments, parse_constant=_no_number)
+        value = json.loads(arguments, parse_constant=_no_number, parse_float=_number)
     except RecursionError:
         raise ToolArgumentError(tool, [("", "they are nested too deeply")], arguments) from None
     except ValueError as error:
@@ -51,6 +52,13 @@ def json_object(tool: str, arguments: Mapping[str, Any] | str) -> Mapping[str, A
         kind = "null" if value is None else type(value).__name__
         raise ToolArgumentError(tool, [("", f"they must be a JSON object, not {kind}")], arguments)
     return cast("dict[str, Any]", value)
+
+
+def _number(text: str) -> float:
+    value = float(text)
+    if not isfinite(value):
+        raise ValueError(f"{text} is larger than any number that can be held")
+    return value
 
 
 def _no_number(text: str) -> Never:

@@ -22,7 +22,7 @@ from turnchart.machine.messages import Text, ToolCall, ToolResultMessage, UserMe
 from turnchart.machine.permissions import stricter
 from turnchart.machine.points import Ask, Block, Deny, PostTool, PreTool, RunTool, ToolOutcome
 from turnchart.machine.states import Event
-from turnchart.machine.tools import Tool, ToolArgumentError, ToolContext, run_tool
+from turnchart.machine.tools import Execution, Tool, ToolArgumentError, ToolContext, run_tool
 
 if TYPE_CHECKING:
     from turnchart.machine.outfit import Outfit
@@ -86,13 +86,14 @@ class Batch:
     """
 
     __slots__ = (
-        "_agent", "_done", "_entries", "_plans", "_started", "_todo", "_woken", "concluded", "results",
+        "_agent", "_begun", "_done", "_entries", "_plans", "_started", "_todo", "_woken", "concluded", "results",
     )  # fmt: skip
 
     def __init__(self, agent: Outfit, calls: tuple[ToolCall, ...]) -> None:
         self._agent = agent
         self._todo = deque(calls)
         self._started: deque[ToolCall] = deque()
+        self._begun: set[str] = set()
         self._done: dict[str, Done] = {}
         self._entries: dict[str, Entry] = {}
         self._plans: dict[str, Plan] = {}
@@ -103,11 +104,12 @@ class Batch:
     async def all(self) -> None:
         """Run every call. After an abort or a failure each one that has none gets a result that says so."""
         try:
-            while self._todo:
-                if self._parallel(self._todo[0]) and (len(self._todo) > 1 or self._agent.signals.heard):
+            while self._todo and self._agent.turning.cause is None:
+                execution = self._execution(self._todo[0])
+                if execution == "parallel" and (len(self._todo) > 1 or self._agent.signals.heard):
                     await self._pool()
                 else:
-                    ready = await self._start()
+                    ready = await self._start(execution)
                     if ready is not None:
                         await self._body(ready)
                     await self._commit()
@@ -127,21 +129,24 @@ class Batch:
             plan = self._plans[call.id] = _planned(tool, call)
         return plan
 
-    def _parallel(self, call: ToolCall) -> bool:
+    def _execution(self, call: ToolCall) -> Execution:
+        """Classify a call. Ask once for each start: a tool's own function may answer otherwise next time."""
         tool, args, _ = self._plan(call)
         if tool is None or args is None:
-            return False
-        if callable(tool.execution):
-            return tool.classify(call.arguments) == "parallel"
-        return tool.execution == "parallel"
+            return "exclusive"
+        return tool.classify(call.arguments) if callable(tool.execution) else tool.execution
 
     async def _pool(self) -> None:
-        """Run parallel calls together; each is classified again right before it starts."""
+        """Run parallel calls together, from one that is; each later one is classified right before it starts."""
         most = self._agent.limits.parallel_tools
+        known = True
         async with anyio.create_task_group() as group:
             while self._agent.turning.cause is None:
-                while self._todo and len(self._started) < most and self._parallel(self._todo[0]):
-                    ready = await self._start()
+                while self._todo and len(self._started) < most and self._agent.turning.cause is None:
+                    if not known and self._execution(self._todo[0]) == "exclusive":
+                        break
+                    known = False
+                    ready = await self._start("parallel")
                     if ready is not None:
                         group.start_soon(self._body, ready)
                 if not self._started:
@@ -153,14 +158,16 @@ class Batch:
 
     # -- one call ------------------------------------------------------------------------------
 
-    async def _start(self) -> Ready | None:
+    async def _start(self, execution: Execution) -> Ready | None:
         """Log the call and ask whether it may run; None where it has its outcome already."""
         agent, now = self._agent, self._agent.turning
         call = self._todo.popleft()
         self._started.append(call)
-        self._log_call(call)
+        self._log_call(call, execution)
         if agent.signals.waiting:
             await agent.signals.deliver()
+            if now.cause is not None:
+                return None
         tool, args, error = self._plan(call)
         if tool is None:
             known = ", ".join(now.tools) or "none"
@@ -177,13 +184,13 @@ class Batch:
             return None
         return await self._permit(call, tool, args)
 
-    def _log_call(self, call: ToolCall) -> None:
+    def _log_call(self, call: ToolCall, execution: Execution) -> None:
         agent, now = self._agent, self._agent.turning
         self._entries[call.id] = agent.log(
             "tool/call",
             Frozen(
                 turn=now.number, step=now.step, call_id=call.id, tool=call.name, arguments=call.arguments,
-                execution="parallel" if self._parallel(call) else "exclusive",
+                execution=execution,
             ),
         )  # fmt: skip
 
@@ -192,14 +199,19 @@ class Batch:
         self._end(call, Done(_error(text, code), arguments))
 
     async def _permit(self, call: ToolCall, tool: Tool, args: dict[str, Any]) -> Ready | None:
-        """Ask hooks, then permissions on what the hooks made of the arguments, then a person."""
-        agent = self._agent
+        """Ask hooks, then permissions on what the hooks made of the arguments, then a person.
+
+        Nothing starts after an abort: a hook or person that answers all the same answers too late.
+        """
+        agent, now = self._agent, self._agent.turning
 
         def check(payload: PreTool) -> PreTool:
             parsed = tool.parse(payload.args)
             return replace(payload, args=freeze(payload.args), subject=tool.subject_of(parsed))
 
         verdict = await agent.ask("pre_tool", lambda: self._pre(call, tool, args), check=check)
+        if now.cause is not None:
+            return None
         decision = agent.decided(verdict)
         if verdict is not None:
             args = tool.parse(cast(PreTool, verdict.payload).args)
@@ -216,11 +228,15 @@ class Batch:
         if word == "ask":
             asked = decision.reason if isinstance(decision, Ask) else ruling.reason
             refused = await self._approve(call, tool, args, asked)
+            if now.cause is not None:
+                return None
             if refused is not None:
                 self._end(call, Done(_denied(refused), args))
                 return None
         agent.did("tool")
-        return Ready(call, tool, args)
+        if agent.signals.waiting:
+            await agent.signals.deliver()
+        return None if now.cause is not None else Ready(call, tool, args)
 
     def _pre(self, call: ToolCall, tool: Tool, args: dict[str, Any]) -> PreTool:
         return PreTool(
@@ -239,13 +255,12 @@ class Batch:
         now.waiting_since = agent.clock.now()
         if agent.signals.waiting:
             await agent.signals.deliver()
-        answer: object = Refuse("no approver")
-        if agent.approver is not None:
-            answer = await agent.approver(
-                Question(call.id, tool.name, args, reason, tool.subject_of(args), tool.effects)
-            )
+        question = Question(call.id, tool.name, args, reason, tool.subject_of(args), tool.effects)
+        answer = await self._answer(question)
         now.waited += agent.clock.now() - now.waiting_since
         now.waiting_since = None
+        if now.cause is not None:
+            return None
         match answer:
             case Approve() | ApproveForSession():
                 refused = None
@@ -266,6 +281,14 @@ class Batch:
             agent.approve_for_session(tool, args)
         return refused
 
+    async def _answer(self, question: Question) -> object:
+        if self._agent.approver is None:
+            return Refuse("no approver")
+        try:
+            return await self._agent.approver(question)
+        except Exception as error:  # noqa: BLE001  # whatever it raises, nobody agreed
+            return Refuse(f"the approver failed: {type(error).__name__}: {error}")
+
     async def _body(self, ready: Ready) -> None:
         """Run one tool; nothing that it does can end the step."""
         agent, (call, tool, args) = self._agent, ready
@@ -274,6 +297,7 @@ class Batch:
             log=agent.session.entries, session_id=agent.session.id, root=agent.root, clock=agent.clock,
             world=agent.world,
         )  # fmt: skip
+        self._begun.add(call.id)
         try:
             if "tool" in agent.chains:
                 outcome = await self._wrapped(ready, ctx)
@@ -287,6 +311,8 @@ class Batch:
         agent, (call, tool, args) = self._agent, ready
 
         async def inner(payload: RunTool) -> ToolOutcome:
+            if agent.turning.cause is not None:
+                return _aborted(CUT_BEFORE_START)
             return await _timed(agent, tool, tool.parse(payload.args), ctx)
 
         try:
@@ -319,8 +345,9 @@ class Batch:
             outcome, context = done.outcome, ""
             if done.post:
                 outcome, context = await self._post(call, done)
-            self._started.popleft()
+                self._done[call.id] = Done(outcome, done.args, post=False)
             self._result(call, outcome)
+            self._started.popleft()
             if context:
                 said = UserMessage(context, source=f"post_tool {call.name}")
                 self._agent.put([said], "next-step", "tool")
@@ -369,22 +396,26 @@ class Batch:
 
     def close(self) -> None:
         """Give every call its result, without an await: what finished is kept, the rest is said to be cut."""
-        try:
-            for call in self._started:
-                done = self._done.get(call.id)
-                if done is None:
-                    self._result(call, _aborted(CUT_WHILE_RUNNING))
-                elif done.post and "post_tool" in self._agent.chains:
-                    self._result(call, _aborted(CUT_BEFORE_POST))
-                else:
-                    self._result(call, done.outcome)
-            for call in self._todo:
-                self._log_call(call)
-                self._result(call, _aborted(CUT_BEFORE_START))
-        except (AppendRefused, SessionError):
-            pass  # what refused is the reason for the closing, or will refuse the closing row too
+        for call in (*self._started, *self._todo):
+            try:
+                outcome = self._last_word(call)
+                if call.id not in self._entries:
+                    self._log_call(call, self._execution(call))
+                self._result(call, outcome)
+            except (AppendRefused, SessionError):
+                pass  # what refused is the reason for the closing, or will refuse the closing row too
         self._started.clear()
         self._todo.clear()
+
+    def _last_word(self, call: ToolCall) -> ToolOutcome:
+        done = self._done.get(call.id)
+        if call.id not in self._entries:
+            return _aborted(CUT_BEFORE_START)
+        if done is None:
+            return _aborted(CUT_WHILE_RUNNING if call.id in self._begun else CUT_BEFORE_START)
+        if done.post and "post_tool" in self._agent.chains:
+            return _aborted(CUT_BEFORE_POST)
+        return done.outcome
 
 
 def _planned(tool: Tool | None, call: ToolCall) -> Plan:

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from math import inf
 from pathlib import Path, PurePath
 from types import NoneType, UnionType
 from typing import (
@@ -336,8 +337,19 @@ async def run_tool(tool: Tool, args: Mapping[str, Any], ctx: ToolContext) -> Too
         return outcome_of(value)
     except (Exception, SystemExit) as error:  # noqa: BLE001  # a tool may raise what it likes
         return outcome_of_error(error)
+    except BaseException as error:
+        if not _of_its_own(error):
+            raise
+        return failed("the tool ended in a cancellation that did not come from this turn")
     finally:
         ctx.settled = True
+
+
+def _of_its_own(error: BaseException) -> bool:
+    """Whether a cancellation came from within the tool, as from an asyncio task that it awaited."""
+    from anyio import current_effective_deadline, get_cancelled_exc_class  # as in ToolContext.progress
+
+    return isinstance(error, get_cancelled_exc_class()) and current_effective_deadline() != -inf
 
 
 def _wrapped_call(fn: Callable[..., Any], args: Mapping[str, Any]) -> tuple[Any]:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from anyio import CancelScope
 
 from turnchart.machine.abort import AbortSignal
 from turnchart.machine.inbox import Item
-from turnchart.machine.messages import AssistantMessage, Failure, Message, ToolCall, ToolResultMessage
+from turnchart.machine.messages import (
+    RETRIED_KINDS,
+    AssistantMessage,
+    Failure,
+    FailureKind,
+    Message,
+    ToolCall,
+    ToolResultMessage,
+)
 
 if TYPE_CHECKING:
     from turnchart.machine.stream import Answer
@@ -29,7 +38,8 @@ class Turning:
         messages: What the next step enters with.
         series: The pre-step asked for a new request series.
         rendered: The system prompt of this step, kept over its attempts.
-        tools: The names of the tools that this step may call.
+        offered: The names of the tools that this step was put together with, kept over its attempts.
+        tools: The names of the tools that the answer to this attempt may call.
         owed: There are tool results that the model should see.
         calls: The calls of the last answer.
         results: The results of this step.
@@ -37,6 +47,7 @@ class Turning:
         fallback: The model that the rest of this step asks; empty for the flow's own.
         attempt: The number of the attempt in this step.
         attempts: How often each model was asked in this step.
+        retry_kinds: The failure kinds that the model of this attempt calls worth another try.
         retries: How often this step was tried again.
         dispatched: The attempt has a stream.
         answer: What came so far.
@@ -55,8 +66,9 @@ class Turning:
     __slots__ = (
         "abort", "admitted", "answer", "attempt", "attempt_id", "attempts", "batch", "calls", "cause",
         "claimed", "dispatched", "draft", "error", "failure", "fallback", "items", "message", "messages",
-        "model", "must_stop", "number", "outcome", "owed", "reason", "rendered", "results", "retries",
-        "series", "step", "told", "tool_calls", "tools", "waited", "waiting_since", "watched",
+        "model", "must_stop", "number", "offered", "outcome", "owed", "reason", "rendered", "results",
+        "retries", "retry_kinds", "series", "step", "told", "tool_calls", "tools", "waited", "waiting_since",
+        "watched",
     )  # fmt: skip
 
     def __init__(self, number: int) -> None:
@@ -72,6 +84,7 @@ class Turning:
         self.messages: tuple[Message, ...] = ()
         self.series = False
         self.rendered = ""
+        self.offered: tuple[str, ...] = ()
         self.tools: tuple[str, ...] = ()
         self.owed = False
         self.calls: tuple[ToolCall, ...] = ()
@@ -82,6 +95,7 @@ class Turning:
         self.attempt = 0
         self.attempt_id = ""
         self.attempts: dict[str, int] = {}
+        self.retry_kinds: Sequence[FailureKind] = RETRIED_KINDS
         self.retries = 0
         self.dispatched = False
         self.answer: Answer | None = None

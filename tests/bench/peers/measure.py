@@ -26,6 +26,8 @@ DELAY = 0.05
 WARM_UP = 20
 LEAST, MOST = 15, 100_000
 """So many samples are taken at least, whatever time they need, and so many at most."""
+CROWDS = 3
+"""So often the agents of row h are set to work."""
 KEPT_BEFORE, KEPT = 100, 200
 """So many objects are made before the memory of the others is looked at, and so many are looked at."""
 
@@ -103,30 +105,36 @@ class Bench:
         turn: Callable[[T], Awaitable[object]],
     ) -> None:
         """Note the seconds that many agents need for a turn each, at once; they are made before, untimed."""
-        ready: list[T] = []
-        ends: list[float] = []
-        all_ready, go, over = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self.figures[name] = {"value": median([await _together(enter, turn) for _ in range(CROWDS)])}
 
-        async def one() -> None:
-            async with enter() as agent:
-                ready.append(agent)
-                if len(ready) == AGENTS:
-                    all_ready.set()
-                await go.wait()
-                await turn(agent)
-                ends.append(perf_counter())
-                if len(ends) == AGENTS:
-                    over.set()
-                await over.wait()
 
-        async with asyncio.TaskGroup() as tasks:
-            for _ in range(AGENTS):
-                tasks.create_task(one())
-            await all_ready.wait()
-            gc.collect()
-            begun = perf_counter()
-            go.set()
-        self.figures[name] = {"value": ends[-1] - begun}
+async def _together(
+    enter: Callable[[], AbstractAsyncContextManager[T]], turn: Callable[[T], Awaitable[object]]
+) -> float:
+    ready: list[T] = []
+    ends: list[float] = []
+    all_ready, go, over = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def one() -> None:
+        async with enter() as agent:
+            ready.append(agent)
+            if len(ready) == AGENTS:
+                all_ready.set()
+            await go.wait()
+            await turn(agent)
+            ends.append(perf_counter())
+            if len(ends) == AGENTS:
+                over.set()
+            await over.wait()
+
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(AGENTS):
+            tasks.create_task(one())
+        await all_ready.wait()
+        gc.collect()
+        begun = perf_counter()
+        go.set()
+    return ends[-1] - begun
 
 
 async def _nothing() -> None:

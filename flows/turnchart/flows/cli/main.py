@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     Args:
         arguments: Without the name of the program; None takes those of the process.
     """
-    atexit.register(gc.freeze)  # what is left at the exit is not searched for cycles, which takes long
+    _spare_the_collector()
     try:
         app(args=arguments, prog_name="turnchart")
     except NotTrusted as error:
@@ -54,6 +54,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except BrokenPipeError:  # nobody reads on, as in `turnchart ... | head -1`
         throw_away(sys.stdout)
         sys.exit(PROBLEMS)
+
+
+def _spare_the_collector() -> None:
+    """Collect garbage seldom, and not at the exit: a command makes much, drops little, and is soon over."""
+    gc.set_threshold(100_000)
+    atexit.register(gc.freeze)
 
 
 def _say(text: str, code: int) -> None:

@@ -3,7 +3,8 @@
 The factories are loaded when they are first used: a flow is checked without them.
 """
 
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from .table import TOOLBOX as TOOLBOX
 from .table import make as make
@@ -17,10 +18,10 @@ if TYPE_CHECKING:
 _FACTORIES = {"list_files_tool": "files", "read_file_tool": "files", "shell_tool": "shell"}
 
 
-def __getattr__(name: str) -> Any:
-    from importlib import import_module
+if not TYPE_CHECKING:  # checkers read the imports above, and complain of a name that is not there
 
-    module = _FACTORIES.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{module}"), name)
+    def __getattr__(name):
+        module = _FACTORIES.get(name)
+        if module is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(f"{__name__}.{module}"), name)

@@ -10,7 +10,7 @@ from pydantic import Field
 from turnchart.machine.paths import glob_regex, inside
 from turnchart.machine.tools import Tool, ToolFailed, tool
 
-from ._limits import MAX_CHARS, MAX_ENTRIES
+from ._known import LIST_FILES, MAX_CHARS, MAX_ENTRIES, READ_FILE
 
 _PROBE = 8_192
 """So many bytes are looked at to tell text from other data."""
@@ -39,7 +39,7 @@ def read_file_tool(root: Path | str, *, max_chars: int = MAX_CHARS) -> Tool:
         with _opened(file, path) as lines:
             return _window(lines, path, offset, limit, max_chars)
 
-    return tool(read_file, subject="path", subject_kind="path", effects="read", execution="parallel")
+    return tool(read_file, **READ_FILE)
 
 
 def _opened(file: Path, path: str) -> TextIO:
@@ -110,7 +110,7 @@ def list_files_tool(root: Path | str, *, max_entries: int = MAX_ENTRIES) -> Tool
             found.append(name)
         return "\n".join(found) or f"[nothing in `{path}` matches `{pattern}`]"
 
-    return tool(list_files, subject="path", subject_kind="path", effects="read", execution="parallel")
+    return tool(list_files, **LIST_FILES)
 
 
 def _matching(folder: Path, pattern: str) -> Iterator[str]:

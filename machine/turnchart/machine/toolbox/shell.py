@@ -18,7 +18,7 @@ from turnchart.machine.paths import inside
 from turnchart.machine.points import ToolOutcome
 from turnchart.machine.tools import Tool, ToolContext, ToolFailed, tool
 
-from ._limits import MAX_OUTPUT, TIMEOUT
+from ._known import MAX_OUTPUT, SHELL, TIMEOUT
 
 GRACE = 2.0
 """Seconds between SIGTERM and SIGKILL."""
@@ -68,7 +68,7 @@ def shell_tool(
         code = await _run(command, folder, environment(passed, hidden), timeout, output)
         return _outcome(output, code, timeout)
 
-    return tool(shell, subject="command", subject_kind="shell", timeout=None)
+    return tool(shell, **SHELL)
 
 
 def environment(env_from: EnvFrom, hidden: frozenset[str]) -> dict[str, str]:

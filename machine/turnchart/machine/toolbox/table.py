@@ -12,10 +12,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from turnchart.machine.paths import inside
 
-from ._limits import MAX_CHARS, MAX_ENTRIES, MAX_OUTPUT, TIMEOUT
+from ._known import LIST_FILES, MAX_CHARS, MAX_ENTRIES, MAX_OUTPUT, READ_FILE, SHELL, TIMEOUT
 
 if TYPE_CHECKING:
-    from turnchart.machine.tools import Tool
+    from turnchart.machine.tools import Settings, Tool
 
 Count = Annotated[int, Field(ge=1)]
 Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
@@ -56,14 +56,19 @@ class BuiltIn(NamedTuple):
     Attributes:
         factory: Makes it: ``factory(root, hidden, **params)``.
         params: The model of its parameters.
-        subject: What permissions match, as in the tool.
+        settings: As it is made with.
         folder: The one of its parameters that names a folder below the root; empty for none.
     """
 
     factory: "Callable[..., Tool]"
     params: type[BaseModel]
-    subject: str
+    settings: "Settings"
     folder: str = ""
+
+    @property
+    def subject(self) -> str | None:
+        """The parameter that permissions match."""
+        return self.settings.get("subject")
 
     def check(self, root: Path | str, params: BaseModel) -> None:
         """Raise what making the tool with these parameters would raise.
@@ -95,9 +100,9 @@ def _shell(root: Path, hidden: frozenset[str], **params: Any) -> "Tool":
 
 
 TOOLBOX: Mapping[str, BuiltIn] = MappingProxyType({
-    "list_files": BuiltIn(_list_files, ListFilesParams, subject="path"),
-    "read_file": BuiltIn(_read_file, ReadFileParams, subject="path"),
-    "shell": BuiltIn(_shell, ShellParams, subject="command", folder="cwd"),
+    "list_files": BuiltIn(_list_files, ListFilesParams, LIST_FILES),
+    "read_file": BuiltIn(_read_file, ReadFileParams, READ_FILE),
+    "shell": BuiltIn(_shell, ShellParams, SHELL, folder="cwd"),
 })  # fmt: skip
 """The built-in tools."""
 
