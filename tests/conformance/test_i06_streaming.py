@@ -251,7 +251,7 @@ async def test_i121_the_durable_stream_expands_to_the_live_chunks_and_their_time
             frames = Frames(agent)
             assert (await agent.prompt("x")).ok
         frames.check(agent.session)
-        assert len(frames.chunks("a1.1.1")) == 16
+        assert len(frames.chunks("a1.1.1")) == 15
         times = [time for _, time in frames.chunks("a1.1.1")]
         assert times == sorted(times)
         assert times[0] == pytest.approx(start, abs=1e-6)
@@ -279,8 +279,9 @@ async def test_i122_usage_that_came_before_a_cancel_is_kept() -> None:
 
 
 async def test_what_came_before_a_cancel_behind_the_finish_is_kept_but_for_the_calls() -> None:
-    parts = [part for part in ASKS_TO_ADD if not isinstance(part, Finish)]
-    stream = answered("text", " ", *parts, Finish("tool_calls", replay="r"))
+    call = calls(("add", {"a": 1, "b": 2})).tool_calls
+    parts = Reply(chunks=["text", " "], tool_calls=call).stream()
+    stream = (*parts[:-1], Finish("tool_calls", replay="r"))
     async with asked(Route(stream), tools=[add]) as agent:
         abort_at(agent, len(stream))
         turn = await agent.prompt("x")
@@ -345,8 +346,7 @@ async def test_i126_a_stream_that_a_crash_cuts_off_leaves_nothing() -> None:
         agent.follow_up("x")
         await agent.clock.sleep(1)
         killed = resumed(agent.session)
-        drop_turn = agent.abort()
-        assert drop_turn == ()
+        agent.abort()
     assert rebuilt(killed.entries) == []
     killed.attach()
     assert [entry.type for entry in killed.entries][-3:] == ["request/context", "step/end", "turn/end"]

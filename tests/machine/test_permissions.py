@@ -229,10 +229,15 @@ verdicts: st.SearchStrategy[Verdict] = st.sampled_from(["allow", "ask", "deny"])
 permissions = st.builds(Permissions, default=verdicts, deny=rule_lists, ask=rule_lists, allow=rule_lists)
 
 
+def goes_on(command: str) -> bool:
+    """What follows may belong to the same word: something is open, or the last character escapes the next."""
+    return read_command(command).doubt != "" or command.endswith("\\")
+
+
 @given(permissions, commands, commands)
 @settings(max_examples=500)
 def test_more_commands_never_make_a_denied_one_allowed(rules: Permissions, command: str, more: str) -> None:
-    if shell(rules, command) == "deny":
+    if shell(rules, command) == "deny" and not goes_on(command):
         assert shell(rules, f"{command}; x") != "allow"
         assert shell(rules, f"{command}; {more}") != "allow"
 

@@ -148,6 +148,10 @@ class Acts:
         """The driver itself runs now; it delivers at its next await."""
         return self._task is not None and _current_task() == self._task
 
+    def _telling(self) -> bool:
+        """A listener runs now that is awaited."""
+        return self.signals.teller is not None and _current_task() == self.signals.teller
+
     def _start_short(self, fn: Callable[..., Any], *args: object) -> None:
         """Start a short task for async listeners; outside ``async with agent`` there is no group for it."""
         if self._group is not None:
@@ -345,9 +349,10 @@ class Acts:
         begun = self.clock.now()
         with scope:
             while now.watched is scope:
-                time = self.clock.now()
-                waiting = 0.0 if now.waiting_since is None else time - now.waiting_since
-                left = begun + seconds + now.waited + waiting - time
+                if now.asking is not None:
+                    await now.asking.wait()
+                    continue
+                left = begun + seconds + now.waited - self.clock.now()
                 if left <= 0 and self.turning is now:
                     self.cut("max_seconds")
                     return

@@ -59,7 +59,7 @@ class Agent(Outfit):
             SessionLocked: If somebody else writes the session.
         """
         source = self.session.origin
-        self._leaving = False
+        self._latched = False
         self.session.attach(self.clock.now)
         self.turning = Turning(self.session.brackets.turn)
         self.turning.reason = self.session.brackets.reason
@@ -76,6 +76,9 @@ class Agent(Outfit):
         except BaseException as error:
             await self._leave(type(error), error, error.__traceback__)
             raise
+        self._open = True
+        if self._latched and self.pending:
+            self.wake()
         return self
 
     async def __aexit__(
@@ -86,7 +89,7 @@ class Agent(Outfit):
         Raises:
             ScriptError: If a scripted model has replies left over and nothing else went wrong.
         """
-        self._leaving = True
+        self._open = False
         self.session.origin = "resumed"
         try:
             with anyio.CancelScope(shield=True):
@@ -181,7 +184,8 @@ class Agent(Outfit):
             ValueError: If the prompt is empty.
             SessionReadOnly: If the session's store failed.
         """
-        self.check_open()
+        if not self._open:
+            raise RuntimeError("an agent works inside `async with agent:`")
         if self.state is not State.IDLE:
             raise AgentBusy(self.state)
         self.check_outside()
@@ -219,7 +223,9 @@ class Agent(Outfit):
 
     def _parked_because(self) -> str:
         now = self.turning
-        ended = f"turn {now.number} ended as {now.reason or 'nothing'}" if now.items else "no turn could begin"
+        ended = (
+            f"turn {now.number} ended as {now.reason or 'nothing'}" if now.items else "no turn could begin"
+        )
         because = f" ({now.error})" if now.error is not None else ""
         return (
             f"the agent came to rest after {ended}{because}, before a turn took this prompt;"
@@ -463,7 +469,7 @@ class Agent(Outfit):
         try:
             return await job(self)
         finally:
-            self._latched = self._latched and self.pending and not self._leaving
+            self._latched = self._latched and self.pending and self._open
             try:
                 self.flush_writes()
             finally:

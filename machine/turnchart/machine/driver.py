@@ -14,7 +14,13 @@ import anyio
 
 from turnchart.machine.abort import Aborted
 from turnchart.machine.acts import Acts
-from turnchart.machine.errors import AppendRefused, InternalError, SessionError, TransitionError
+from turnchart.machine.errors import (
+    AppendRefused,
+    InternalError,
+    RequestFailed,
+    SessionError,
+    TransitionError,
+)
 from turnchart.machine.performing import PERFORM, abandon
 from turnchart.machine.states import TURN_STATES, Event, Facts, State
 from turnchart.machine.table import LIFECYCLE
@@ -34,13 +40,13 @@ LEFT_OPEN: dict[State, Callable[[Driver], None]] = {}
 class Driver(Acts):
     """One agent's machine: takes events, performs rows, awaits effects."""
 
-    __slots__ = ("_done", "_gates", "_leaving")
+    __slots__ = ("_done", "_gates", "_open")
 
     def __init__(self) -> None:
         super().__init__()
         self._gates: dict[State, tuple[anyio.Event, anyio.Event]] | None = None
         self._done: list[anyio.Event] = []
-        self._leaving = False
+        self._open = False
 
     @property
     def pending(self) -> bool:
@@ -76,7 +82,7 @@ class Driver(Acts):
             AppendRefused: If a validator refuses one of the row's entries. The state has not changed.
             SessionReadOnly: If the store refuses one. The state has not changed.
         """
-        row = LIFECYCLE.transition(self.state, event, self.facts())
+        row = LIFECYCLE.only(self.state, event) or LIFECYCLE.transition(self.state, event, self.facts())
         if row.reasons and self.turning.reason not in row.reasons:
             raise InternalError(f"row {row.source} {event} cannot end a turn as {self.turning.reason!r}")
         for name in row.does:
@@ -86,13 +92,13 @@ class Driver(Acts):
     def wake(self) -> None:
         """Ask for a turn: at once while idle, later where it cannot be honoured now.
 
-        Status, ``turn/start`` and the first claim are in the log when this returns. While the agent is left,
-        nothing begins any more.
+        Status, ``turn/start`` and the first claim are in the log when this returns. While ``session_start``
+        runs a wake is kept until that is over; once ``session_end`` is due nothing begins any more.
         """
         self.check_open()
-        if self._leaving:
-            return
-        if self.state is State.IDLE:
+        if not self._open:
+            self._latched = True
+        elif self.state is State.IDLE:
             self._latched = False
             self._start(Event.WAKE)
         elif self.state is State.MAINTENANCE or self.turning.cause is not None:
@@ -138,7 +144,8 @@ class Driver(Acts):
         self._release()
 
     async def _run_all(self) -> None:
-        self._task = anyio.get_current_task().id
+        if self.signals.heard or self.chains:  # only what they call back can need to know
+            self._task = anyio.get_current_task().id
         try:
             while True:
                 await self._drive()
@@ -179,7 +186,7 @@ class Driver(Acts):
                 self._cancelled()
         finally:
             self._scope = None
-        if self._latched and self.pending and not self._leaving:
+        if self._latched and self.pending and self._open:
             self._latched = False
             self._start(Event.WAKE)
 
@@ -238,7 +245,7 @@ class Driver(Acts):
         Raises:
             RuntimeError: If this is a hook, a listener or a tool of the turn itself.
         """
-        if self._driving():
+        if self._driving() or self._telling():
             raise RuntimeError(
                 "this would wait for itself: hooks and listeners run inside the turn;"
                 " use follow_up() or steer()"

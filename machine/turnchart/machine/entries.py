@@ -1,7 +1,7 @@
 """What the log is made of: frozen JSON, the entry, and the catalogue of entry types and live signals."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from math import isfinite
 from typing import Any, NamedTuple, Never, Self, TypeAlias
 
@@ -86,10 +86,22 @@ def _items(value: Mapping[Any, Any], path: str, depth: int) -> Iterable[tuple[st
         yield str(key), freeze(item, f"{path}.{key}", depth + 1)
 
 
-encode = json.JSONEncoder(
-    ensure_ascii=False, separators=(",", ":"), check_circular=False, allow_nan=False
-).encode
-"""Write frozen JSON as one line of text."""
+_encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False, allow_nan=False)
+_make: Any = getattr(json.encoder, "c_make_encoder", None)
+_chunks: Callable[[Any, int], tuple[str, ...]] | None = _make and _make(
+    None, _encoder.default, json.encoder.encode_basestring, None, ":", ",", False, False, False
+)  # fmt: skip
+"""The C encoder that ``_encoder.encode`` would make anew for every entry; None where Python has none."""
+
+
+def encode(value: Any) -> str:
+    """Write frozen JSON as one line of text.
+
+    Raises:
+        ValueError: If a number is not finite.
+        TypeError: If a value is no JSON.
+    """
+    return _encoder.encode(value) if _chunks is None else "".join(_chunks(value, 0))
 
 
 def _frozen(parsed: dict[str, Any]) -> Frozen:
@@ -226,7 +238,7 @@ ENTRIES: Mapping[str, str] = {
     "tool/result": "turn, step, message, outcome",
     "request/header": "turn, step, reason, model, settings, thinking, tools, defaults?, starts_series?",
     "request/context": "turn, step, model, context_window?, capabilities",
-    "request/rewritten": "turn, step, messages",
+    "request/rewritten": "turn, step, keep, messages",
     "agent/inbox/spliced": "target, start, removed_count?, inserted?, outcome?",
     "hook/result": "turn, step, point, id, where?, decision?, reason?, changed?, error?, seconds",
     "approval/asked": "turn, step, call_id, tool, arguments, reason",
@@ -255,7 +267,8 @@ SIGNALS: Mapping[str, str] = {
     "agent/inbox/inserted": "message, target",
     "agent/inbox/claimed": "message, turn",
     "agent/inbox/discarded": "message, target",
-    "agent/assistant-stream": "frame, attempt_id, revision, turn, step, index?, time?, chunk?, outcome?",
+    "agent/assistant-stream": "frame, attempt_id, revision, turn, step, index?, time?, chunk?, outcome?,"
+    " seq?",
     "agent/error": "turn, step, error",
     "tool/progress": "call_id, tool, content",
     "notice": "text, source",

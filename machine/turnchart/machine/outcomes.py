@@ -39,6 +39,8 @@ def outcome_of(value: object) -> ToolOutcome:
         return ToolOutcome((Text(_storable(value)),) if value else ())
     if value is None:
         return ToolOutcome()
+    if value.__class__ is int:
+        return ToolOutcome((Text(str(value)),))
     try:
         if isinstance(value, ToolOutcome):
             return _checked(value)

@@ -115,11 +115,11 @@ def _stream_end(acts: Acts) -> None:
     now = acts.turning
     _note(acts, "agent/assistant-stream end")
     if acts.signals.heard:
+        settled = {} if now.outcome == "abandoned" else {"seq": len(acts.session.entries) - 1}
         acts.tell(
             "agent/assistant-stream",
             frame="end", attempt_id=now.attempt_id, revision=acts.revision, turn=now.number, step=now.step,
-            index=now.answer.count if now.answer else 0, outcome=now.outcome,
-            seq=len(acts.session.entries) - 1,
+            index=now.answer.count if now.answer else 0, outcome=now.outcome, **settled,
         )  # fmt: skip
 
 

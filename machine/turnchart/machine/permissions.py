@@ -132,6 +132,8 @@ class Permissions:
 
     def _judge(self, tool: "Tool | str", args: Mapping[str, Any], root: Path | str) -> Ruling:
         name = tool if isinstance(tool, str) else tool.name
+        if not self._rules and not self.by_effects:
+            return Ruling(self.default, None, f"no permission is about this call of `{name}`: {self.default}")
         rules = [rule for rule in self._rules if rule.names(name)]
         patterns = [rule for rule in rules if rule.pattern is not None]
         subject = NO_SUBJECT if not patterns or isinstance(tool, str) else subject_of_call(tool, args, root)

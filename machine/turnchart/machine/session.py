@@ -372,7 +372,7 @@ class Session:
         """Close what a crash left open and put back what it left unread; not while a turn runs.
 
         Raises:
-            AppendRefused: If a validator refuses; what was appended so far is right, and a later call goes on.
+            AppendRefused: If a validator refuses; what was appended is right, and a later call goes on.
             SessionReadOnly: If the store refuses.
         """
         closers = tuple(self.brackets.closers(self.entries))

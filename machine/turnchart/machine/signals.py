@@ -79,14 +79,18 @@ class Signals:
     Attributes:
         heard: Somebody listens; without listeners nobody pays for signals.
         waiting: What was told and not yet heard by anybody.
+        teller: The id of the task that awaits listeners now; None while none does.
         ui: Makes UI events of signals; None while nobody listens to these.
     """
 
-    __slots__ = ("_after", "_delivered", "_later", "_subscriptions", "_telling", "heard", "ui", "waiting")
+    __slots__ = (
+        "_after", "_delivered", "_later", "_subscriptions", "_telling", "heard", "teller", "ui", "waiting",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self._subscriptions: tuple[_Subscription, ...] = ()
         self.heard = False
+        self.teller: int | None = None
         self.ui: Mapper | None = None
         self.waiting: list[tuple[Told, AbortSignal]] = []
         self._later: list[tuple[_Subscription, Told, AbortSignal, object]] = []
@@ -133,11 +137,12 @@ class Signals:
                 await self._delivered.wait()
                 continue
             self._delivered = anyio.Event()
+            self.teller = anyio.get_current_task().id
             try:
                 await self._tell_all()
             finally:
                 self._delivered.set()
-                self._delivered = None
+                self._delivered = self.teller = None
                 after, self._after = self._after, None
                 if after is not None:
                     after()

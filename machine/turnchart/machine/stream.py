@@ -185,7 +185,8 @@ class Answer:
                 if keeps_calls:
                     id = block.id if block.id and block.id not in ids else f"{call_id}.{index}"
                     ids.add(id)
-                    content.append(ToolCall(block.name, _arguments(text), id))
+                    asked = {"type": "tool_call", "id": id, "name": block.name, "arguments": _arguments(text)}
+                    content.append(ToolCall.of_fields(asked))
             elif text:
                 content.append(Text(text) if block.kind == "text" else Thinking(text, block.signature))
         return tuple(content)
@@ -228,8 +229,20 @@ def _blank(block: Block) -> bool:
 
 
 def _fields(chunk: Chunk) -> dict[str, Any]:
-    if chunk.__class__ is Finish and chunk[1:] == (None, None):
-        return {"reason": chunk[0]}
+    match chunk:
+        case Finish(reason, None, None):
+            return {"reason": reason}
+        case BlockEnd(block, None):
+            return {"block": block}
+        case BlockStart(kind, block, "", ""):
+            return {"kind": kind, "block": block}
+        case BlockStart(kind, block, id, name) if id and name:
+            return {"kind": kind, "block": block, "id": id, "name": name}
+        case _:
+            return _all_fields(chunk)
+
+
+def _all_fields(chunk: Chunk) -> dict[str, Any]:
     usual = chunk._field_defaults
     given = {
         name: value

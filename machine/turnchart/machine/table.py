@@ -51,6 +51,7 @@ class Table:
         for row in self.rows:
             guard = attrgetter(row.guard) if row.guard else None
             self._at.setdefault((row.source, row.event), []).append((guard, row))
+        self._only = {at: rows[0][1] for at, rows in self._at.items() if rows[0][0] is None}
 
     @classmethod
     def of(cls, chart: type[Lifecycle]) -> "Table":
@@ -76,6 +77,10 @@ class Table:
                 return row
             guard = row.guard
         raise TransitionError(state, event, self.accepts(state), guard)
+
+    def only(self, state: State, event: Event) -> Row | None:
+        """Return the row that this event takes under all facts; None where there is no such row."""
+        return self._only.get((state, event))
 
     def accepts(self, state: State) -> tuple[Event, ...]:
         """Return the events that a state takes, in the order of the chart."""

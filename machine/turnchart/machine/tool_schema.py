@@ -103,12 +103,16 @@ def _without_titles(schema: Any, names: bool = False) -> Any:
 
 def _thawed(value: Any) -> Any:
     """Copy frozen JSON into plain dicts and lists, which the tool may keep and change."""
+    if value.__class__ in _SCALARS:
+        return value
     if isinstance(value, Mapping):
         return {key: _thawed(each) for key, each in value.items()}  # pyright: ignore[reportUnknownVariableType]  # foreign
     if isinstance(value, list | tuple):
         return [_thawed(each) for each in value]  # pyright: ignore[reportUnknownVariableType]  # foreign
     return value
 
+
+_SCALARS = frozenset((str, int, float, bool, type(None)))
 
 _SECTION = re.compile(r"^(?:Args|Arguments|Parameters):\s*$")
 _ARGUMENT = re.compile(r"^\*{0,2}(\w+)(?:\s*\([^)]*\))?:\s*(.*)$")

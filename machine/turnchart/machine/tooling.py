@@ -86,7 +86,8 @@ class Batch:
     """
 
     __slots__ = (
-        "_agent", "_begun", "_done", "_entries", "_plans", "_started", "_todo", "_woken", "concluded", "results",
+        "_agent", "_begun", "_done", "_entries", "_plans", "_started", "_todo", "_woken", "concluded",
+        "results",
     )  # fmt: skip
 
     def __init__(self, agent: Outfit, calls: tuple[ToolCall, ...]) -> None:
@@ -137,7 +138,7 @@ class Batch:
         return tool.classify(call.arguments) if callable(tool.execution) else tool.execution
 
     async def _pool(self) -> None:
-        """Run parallel calls together, from one that is; each later one is classified right before it starts."""
+        """Run parallel calls together; each later one is classified right before it starts."""
         most = self._agent.limits.parallel_tools
         known = True
         async with anyio.create_task_group() as group:
@@ -252,13 +253,14 @@ class Batch:
             return None
         common = {"turn": now.number, "step": now.step, "call_id": call.id}
         agent.log("approval/asked", Frozen(common, tool=tool.name, arguments=call.arguments, reason=reason))
-        now.waiting_since = agent.clock.now()
+        asked, now.asking = agent.clock.now(), anyio.Event()
         if agent.signals.waiting:
             await agent.signals.deliver()
         question = Question(call.id, tool.name, args, reason, tool.subject_of(args), tool.effects)
         answer = await self._answer(question)
-        now.waited += agent.clock.now() - now.waiting_since
-        now.waiting_since = None
+        now.waited += agent.clock.now() - asked
+        now.asking.set()
+        now.asking = None
         if now.cause is not None:
             return None
         match answer:

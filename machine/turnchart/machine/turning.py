@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from anyio import CancelScope
+from anyio import CancelScope, Event
 
 from turnchart.machine.abort import AbortSignal
 from turnchart.machine.inbox import Item
@@ -58,16 +58,16 @@ class Turning:
         must_stop: The reason to end the turn after this step; empty for none.
         tool_calls: How many tools began.
         waited: Seconds spent waiting for people.
-        waiting_since: When the waiting for a person that goes on now began; None where none does.
+        asking: A person is asked; set when they have answered. None where nobody is asked.
         watched: Ends the watch over the turn's time; None where its time has no limit.
         told: ``agent/error`` was told.
     """
 
     __slots__ = (
-        "abort", "admitted", "answer", "attempt", "attempt_id", "attempts", "batch", "calls", "cause",
+        "abort", "admitted", "answer", "asking", "attempt", "attempt_id", "attempts", "batch", "calls", "cause",
         "claimed", "dispatched", "draft", "error", "failure", "fallback", "items", "message", "messages",
         "model", "must_stop", "number", "offered", "outcome", "owed", "reason", "rendered", "results",
-        "retries", "retry_kinds", "series", "step", "told", "tool_calls", "tools", "waited", "waiting_since",
+        "retries", "retry_kinds", "series", "step", "told", "tool_calls", "tools", "waited",
         "watched",
     )  # fmt: skip
 
@@ -106,7 +106,7 @@ class Turning:
         self.must_stop = ""
         self.tool_calls = 0
         self.waited = 0.0
-        self.waiting_since: float | None = None
+        self.asking: Event | None = None
         self.watched: CancelScope | None = None
         self.told = False
 
