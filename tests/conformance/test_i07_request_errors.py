@@ -18,6 +18,7 @@ from turnchart.machine import (
     Signal,
     State,
     Turn,
+    tool,
 )
 from turnchart.machine.abort import AbortSignal
 from turnchart.machine.messages import FAILURE_KINDS, RETRIED_KINDS, FailureKind
@@ -104,8 +105,6 @@ async def test_i132_other_failures_are_not_asked_about(where: str) -> None:
 
     def broken(_: object) -> None:
         raise ValueError("boom")
-
-    from turnchart.machine import tool
 
     hooks: dict[str, list[Any]] = {"request_error": [never]}
     if where in ("pre_step", "assemble", "request"):
@@ -294,11 +293,11 @@ async def test_i141_a_cancel_in_the_wait_ends_it() -> None:
 async def test_i142_leaving_the_agent_in_the_wait_ends_it_too() -> None:
     clock = FakeClock()
     model = ScriptedModel([Failure("rate_limit", retry_after=30)])
-    async with asked(model, clock=clock, checked=False) as agent:
+    async with Agent(model, clock=clock) as agent:
         agent.follow_up("x")
         await clock.sleep(1)
         assert agent.state is State.RETRYING
-        agent.cut("disposed")
+    assert clock.now() == 1_000_001
     assert since(agent.session, -3) == ["llm/retry", "step/end", "turn/end"]
     assert agent.session.entries[-1].data["cause"] == "disposed"
 

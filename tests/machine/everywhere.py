@@ -337,7 +337,11 @@ def _empty(points: Checkpoints, late: Late) -> dict[str, Any]:
 
 
 def _limits(points: Checkpoints, _: Late) -> dict[str, Any]:
-    return {"limits": Limits(max_steps=1, max_seconds=1000), "hooks": passing(points, "after_step")}
+    return {"limits": Limits(max_steps=1), "hooks": passing(points, "after_step")}
+
+
+def _time(_points: Checkpoints, _: Late) -> dict[str, Any]:
+    return {"limits": Limits(max_seconds=10)}
 
 
 def _polls(points: Checkpoints, _: Late) -> dict[str, Any]:
@@ -396,6 +400,7 @@ SCRIPTS = [
     Script("blocked", [], _blocked),
     Script("empty", [], _empty),
     Script("limits", [calls(("alone", {"n": 1}))], _limits),
+    Script("time limit", [Reply("late", delay=50)], _time),
     Script("polls", ["a", "b", "c", "d"], _polls),
     Script("listeners", [calls(("beside", {"n": 2}), ("beside", {"n": 1})), "ok"], _listeners, _listen),
     Script("maintenance", ["a"], _plain, _maintain),

@@ -31,6 +31,9 @@ _log = logging.getLogger("turnchart.driver")
 ARRIVALS = frozenset(("agent/inbox/spliced", "agent/inbox/inserted", "agent/inbox/discarded", "notice"))
 """What may happen in every state: the inbox is open to everybody, always."""
 
+NO_NAMES: frozenset[str] = frozenset()
+"""One empty set for every agent: an idle agent should cost little."""
+
 MEMORY = "hook_memory"
 """The kind of the ``custom`` entries that keep what hooks remember."""
 
@@ -67,7 +70,7 @@ class Acts:
     __slots__ = (
         "_buffer", "_group", "_held", "_latched", "_memories", "_scope", "_task", "_trace", "added_tools",
         "built_generation", "chains", "clock", "flow", "header", "limits", "name", "queues", "retry",
-        "revision", "sent", "session", "signals", "state", "turning", "waiters", "world",
+        "revision", "sent", "session", "signals", "state", "turning", "waiters",
     )  # fmt: skip
 
     session: Session
@@ -75,7 +78,6 @@ class Acts:
     queues: Queues
     retry: RetryPolicy
     limits: Limits
-    world: AgentWorld
     chains: Mapping[str, Chain]
     name: str
     flow: str
@@ -86,7 +88,7 @@ class Acts:
         self.signals = Signals()
         self.header: tuple[Any, ...] | None = None
         self.sent: Any = ()
-        self.added_tools: frozenset[str] = frozenset()
+        self.added_tools = NO_NAMES
         self.built_generation = 0
         self.revision = 0
         self.waiters: dict[str, Waiter] = {}
@@ -130,6 +132,11 @@ class Acts:
     def tracing(self) -> bool:
         """A test writes down everything that is performed."""
         return self._trace is not None
+
+    @property
+    def world(self) -> AgentWorld:
+        """How hooks and tools reach the world."""
+        raise NotImplementedError  # an outfit has one
 
     # -- telling ---------------------------------------------------------------------------------
 

@@ -47,7 +47,7 @@ class Agent(Outfit):
     __slots__ = ("_deaf", "_stops")
 
     _stops: list[Callable[[], None]]
-    _deaf: set[str]
+    _deaf: tuple[str, ...]
     """The ids of the ``on_signal`` hooks whose failure was reported."""
 
     # -- opening and closing -----------------------------------------------------------------------
@@ -66,7 +66,7 @@ class Agent(Outfit):
         self.built_generation = self.session.view.generation
         group = anyio.create_task_group()
         self._group = await group.__aenter__()
-        self._stops, self._deaf = [], set()
+        self._stops, self._deaf = [], ()
         if self.signals.heard:
             self._listen()
         if "on_signal" in self.chains:
@@ -165,7 +165,7 @@ class Agent(Outfit):
         )  # fmt: skip
         for each in verdict.trace:
             if each.error and each.id not in self._deaf:
-                self._deaf.add(each.id)
+                self._deaf = (*self._deaf, each.id)
                 _log.error(
                     "hook `%s` (%s) failed on `%s` and is still called: %s",
                     each.id, each.where, signal.kind, each.error,

@@ -1,6 +1,7 @@
 """What hooks may decide. ``points.py`` says which point takes which of these."""
 
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
@@ -47,6 +48,10 @@ class Retry(Decision):
     word = "retry"
     after: float = 0
     model: str | None = None
+
+    def __post_init__(self) -> None:
+        if type(self.after) not in (int, float) or not 0 <= self.after < inf:
+            raise ValueError(f"Retry.after is {self.after!r}; it must be a number of seconds, from 0")
 
 
 class GiveUp(_WithReason):

@@ -149,6 +149,8 @@ async def retrying(driver: Driver) -> Event:
         verdict = await driver.ask("request_error", lambda: _request_error(driver, failure))
     except Exception as error:
         raise RequestFailed(failure, note=f"; then {error}") from error
+    if now.cause is not None:
+        return Event.CANCEL
     decision = driver.decided(verdict)
     by = _by(verdict)
     if decision is None:

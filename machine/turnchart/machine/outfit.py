@@ -40,6 +40,8 @@ Hooks = Mapping[str, Sequence[Callable[..., Any] | BoundHook]]
 
 ALLOW_ALL = Permissions.all()
 """What an agent made in Python permits where nothing else is said."""
+QUEUES, RETRY, LIMITS = Queues(), RetryPolicy(), Limits()
+"""The defaults, made once for all agents."""
 
 
 class Outfit(Driver):
@@ -51,8 +53,8 @@ class Outfit(Driver):
     """
 
     __slots__ = (
-        "_approved", "_random", "_seed", "_specs", "_tools", "approver", "fallback", "model", "model_id",
-        "models", "permissions", "poll_follow_up", "poll_steering", "prompt_sections", "root", "settings",
+        "_approved", "_random", "_seed", "_specs", "_tools", "_world", "approver", "fallback", "model",
+        "model_id", "models", "permissions", "poll_follow_up", "poll_steering", "prompt_sections", "root", "settings",
         "thinking",
     )  # fmt: skip
 
@@ -122,12 +124,12 @@ class Outfit(Driver):
         self._specs: tuple[tuple[str, ...], tuple[Frozen, ...]] | None = None
         self.chains = _chains(hooks or {})
         self.session = Session.memory() if session is None else session
-        self.queues = queues or Queues()
-        self.retry = retry or RetryPolicy()
-        self.limits = limits or Limits()
+        self.queues = queues or QUEUES
+        self.retry = retry or RETRY
+        self.limits = limits or LIMITS
         self.permissions = permissions or ALLOW_ALL
         self.approver = approver
-        self._approved: frozenset[tuple[str, str | None]] = frozenset()
+        self._approved: tuple[tuple[str, str | None], ...] = ()
         self.clock = clock or SYSTEM_CLOCK
         self._seed = seed
         self._random: Random | None = None
@@ -136,7 +138,7 @@ class Outfit(Driver):
         self.root = Path.cwd() if root is None else Path(root)
         self.name = name
         self.flow = flow
-        self.world = AgentWorld(self.root, self.clock, self.notice, self._ask_model)
+        self._world: AgentWorld | None = None
         self.turning = Turning(self.session.brackets.turn)
 
     def put(self, messages: Sequence[Message], target: Target, origin: Origin, *, source: str = "") -> Item:
@@ -167,6 +169,13 @@ class Outfit(Driver):
                 id += "'"
             fresh.append(_named(each, id, time, source))
         return tuple(fresh)
+
+    @property
+    def world(self) -> AgentWorld:
+        """How hooks and tools reach the world; made when they first do."""
+        if self._world is None:
+            self._world = AgentWorld(self.root, self.clock, self.notice, self._ask_model)
+        return self._world
 
     @property
     def rng(self) -> Random:
@@ -224,7 +233,7 @@ class Outfit(Driver):
 
     def approve_for_session(self, tool: Tool, args: Mapping[str, Any]) -> None:
         """Do not ask again for such a call."""
-        self._approved |= {(tool.name, tool.subject_of(args))}
+        self._approved = (*self._approved, (tool.name, tool.subject_of(args)))
 
     async def find_model(self, id: str) -> Model:
         """Return the model with this id.

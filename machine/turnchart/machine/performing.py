@@ -130,6 +130,9 @@ def abandon(acts: Acts) -> None:
 
 
 def _writes(acts: Acts) -> None:
+    if acts.signals.ui is None:
+        acts.flush_writes()
+        return
     before = len(acts.session.entries)
     acts.flush_writes()
     acts.signals.hint("writes", acts.turning.abort, wrote=len(acts.session.entries) > before)

@@ -7,7 +7,7 @@ model asked for gets exactly one result: closing after an abort or a failure nev
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -47,10 +47,21 @@ async def tooling(driver: Driver) -> Event:
 
 
 def leave_none_open(driver: Driver) -> None:
-    """Answer the calls that were asked for where the turn is cut off before any of them could start."""
-    open_calls = driver.session.brackets.calls
-    asked = [call for call in driver.turning.calls if open_calls.get(call.id, ("",))[0] == "asked"]
-    Batch(cast("Outfit", driver), tuple(asked)).close()
+    """Answer the calls that have no result yet: cut off before they could start, or something refused it.
+
+    Raises:
+        AppendRefused: If it is refused again; the step stays open, so that recovery can answer them.
+        SessionReadOnly: If the store failed.
+    """
+    session = driver.session
+    batch = Batch(
+        cast("Outfit", driver),
+        tuple([call for call in driver.turning.calls if call.id in session.brackets.calls]),
+    )
+    batch.know(session.entries[session.brackets.turn_start :])
+    refused = batch.close()
+    if refused is not None:
+        raise refused
 
 
 class Plan(NamedTuple):
@@ -396,18 +407,30 @@ class Batch:
         if outcome.added_tools:
             agent.added_tools |= set(outcome.added_tools)
 
-    def close(self) -> None:
-        """Give every call its result, without an await: what finished is kept, the rest is said to be cut."""
+    def know(self, entries: Iterable[Entry]) -> None:
+        """Learn from the log which calls have begun."""
+        for entry in entries:
+            if entry.type == "tool/call":
+                self._entries[entry.data["call_id"]] = entry
+                self._begun.add(entry.data["call_id"])
+
+    def close(self) -> AppendRefused | SessionError | None:
+        """Give every call its result, without an await: what finished is kept, the rest is said to be cut.
+
+        Returns what refused one of them; it is the reason for the closing, or will refuse the closing row too.
+        """
+        refused: AppendRefused | SessionError | None = None
         for call in (*self._started, *self._todo):
             try:
                 outcome = self._last_word(call)
                 if call.id not in self._entries:
                     self._log_call(call, self._execution(call))
                 self._result(call, outcome)
-            except (AppendRefused, SessionError):
-                pass  # what refused is the reason for the closing, or will refuse the closing row too
+            except (AppendRefused, SessionError) as error:
+                refused = refused or error
         self._started.clear()
         self._todo.clear()
+        return refused
 
     def _last_word(self, call: ToolCall) -> ToolOutcome:
         done = self._done.get(call.id)
