@@ -243,7 +243,8 @@ class Frames:
         assert revisions == sorted(set(revisions))
         assert [each["attempt_id"] for each in ends] == ids
         assert [each["revision"] for each in ends] == revisions
-        settled = all_of(session, "assistant/message", "assistant/attempt")[-len(starts) :]
+        every = all_of(session, "assistant/message", "assistant/attempt")
+        settled = every[len(every) - len(starts) :]
         for entry, end in zip(settled, ends, strict=True):
             chunks = self.chunks(end["attempt_id"])
             assert list(expand(entry.data["stream"])) == chunks

@@ -1,118 +1,103 @@
-"""What the conformance tests of the lifecycle share: who hears what, and agents that are held somewhere."""
+"""What the conformance tests of data-flow share: a user interface that writes down what it hears."""
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar, cast
 
-from tests.machine.drive import types
+from anyio.lowlevel import checkpoint
+from tests.machine.drive import scripted
 
-from turnchart.machine import Agent, Entry, ScriptedModel, Session, Signal
+from turnchart.machine import Agent, Message, ModelRequest, ScriptedModel, Session
 from turnchart.machine.abort import AbortSignal
-from turnchart.machine.models import PreparedCall, RequestConfig
 from turnchart.machine.scripted import Scripted
+from turnchart.machine.ui import MessageEnd, MessageStart, MessageUpdate, UiEvent
+from turnchart.machine.view import AgentState
 
-INBOX = "agent/inbox/spliced"
+E = TypeVar("E")
 
-
-def hear(agent: Agent, *kinds: str) -> list[str]:
-    """Return what listeners hear from now on, in short: all of it, or these kinds only."""
-    heard: list[str] = []
-
-    def listen(signal: Signal, _: AbortSignal) -> None:
-        if not kinds or signal.kind in kinds:
-            heard.append(short(signal))
-
-    agent.on("*", listen)
-    return heard
+SHORT = {"message_start": "ms", "message_update": "mu", "message_end": "me"}
+ASKED = ("after_provider_response", "ms assistant", "mu assistant", "me assistant")
+"""What is heard of one attempt, updates taken together."""
 
 
-def short(signal: Signal) -> str:
-    """Return a signal in a word or two: ``status running``, ``claimed x``, ``entry turn/start``."""
-    data = signal.data
-    match signal.kind:
-        case "session/event":
-            return f"entry {data['entry'].type}"
-        case "agent/status":
-            return f"status {data['status']}"
-        case "agent/assistant-stream":
-            return f"stream {data['frame']}"
-        case kind if kind.startswith("agent/inbox/"):
-            return f"{kind.removeprefix('agent/inbox/')} {data['message'].text}"
-        case kind:
-            return kind
+class Heard:
+    """Everything that one user interface heard, and what the agent was then.
+
+    Attributes:
+        events: In order.
+        views: ``agent.view`` at each of them.
+        signals: The abort signal that came with each of them.
+    """
+
+    def __init__(self, agent: Agent) -> None:
+        self.agent = agent
+        self.events: list[UiEvent] = []
+        self.views: list[AgentState] = []
+        self.signals: list[AbortSignal] = []
+        self.stop = agent.ui(self)
+
+    def __call__(self, event: UiEvent, abort: AbortSignal) -> None:
+        self.events.append(event)
+        self.views.append(self.agent.view)
+        self.signals.append(abort)
+
+    def names(self, *left_out: str) -> list[str]:
+        """Return the types in order, those of messages with their roles, repeated updates once."""
+        found: list[str] = []
+        for event in self.events:
+            name: str = event.type
+            if isinstance(event, MessageStart | MessageUpdate | MessageEnd):
+                name = f"{SHORT[name]} {event.message.role}"
+            if name not in left_out and not (name == "mu assistant" and found[-1:] == [name]):
+                found.append(name)
+        return found
+
+    def of(self, kind: type[E]) -> list[E]:
+        """Return the events of one class."""
+        return [event for event in self.events if isinstance(event, kind)]
+
+    def at(self, kind: type[Any]) -> list[AgentState]:
+        """Return the view at each event of one class."""
+        return [view for event, view in zip(self.events, self.views, strict=True) if isinstance(event, kind)]
+
+    def clear(self) -> None:
+        """Forget what was heard."""
+        self.events, self.views, self.signals = [], [], []
 
 
-def on_entry(session: Session, type: str, act: Callable[[Entry], object]) -> Callable[[], None]:
-    """Act on every entry of a type, as a watcher: inside the append."""
-    return session.watch(lambda entry: act(entry) if entry.type == type else None)
+@asynccontextmanager
+async def watched(replies: Sequence[Scripted], **settings: Any) -> AsyncGenerator[tuple[Agent, Heard]]:
+    """Give a scripted agent and what is heard of it; at the end its view must be what the log says."""
+    async with scripted(replies, **settings) as agent:
+        heard = Heard(agent)
+        yield agent, heard
+        await agent.idle()
+        kept = agent.view
+        heard.stop()
+        assert agent.view == kept, "the view kept by events is the one read from the log"
 
 
-def when(agent: Agent, wanted: str, act: Callable[[], object], *, times: int = 1) -> None:
-    """Act on a signal, as a plain listener, the first so many times that it is heard in short."""
-    left = [times]
-
-    def listen(signal: Signal, _: AbortSignal) -> None:
-        if left[0] and short(signal) == wanted:
-            left[0] -= 1
-            act()
-
-    agent.on("*", listen)
+async def admitted(agent: Agent) -> None:
+    """Wait until the conversation has a message of the user."""
+    while not any(entry.type == "user/message" for entry in agent.session.entries):
+        await checkpoint()
 
 
-def refuse(session: Session, *kinds: str) -> Callable[[], None]:
-    """Let a validator refuse these types of entries; return a function that stops that."""
-    return session.validate(lambda entry: "vetoed" if entry.type in kinds else None)
+def requests(agent: Agent) -> list[ModelRequest]:
+    """Return what the model was asked."""
+    return list(cast(ScriptedModel, agent.model).requests)
 
 
-def ends(session: Session) -> list[str]:
-    """Return the reasons of all turns that ended."""
-    return [entry.data["reason"] for entry in session.entries if entry.type == "turn/end"]
+def said(messages: Sequence[Message]) -> list[str]:
+    """Return the text of each message."""
+    return [message.text for message in messages]
 
 
-def turns(session: Session) -> list[list[str]]:
-    """Return the texts of the user messages, turn by turn."""
-    found: list[list[str]] = []
-    for entry in session.entries:
-        if entry.type == "turn/start":
-            found.append([])
-        elif entry.type == "user/message":
-            found[-1].append(entry.data["message"].text)
-    return found
+def users(agent: Agent) -> list[list[str]]:
+    """Return the user texts of every request."""
+    return [[each.text for each in request.messages if each.role == "user"] for request in requests(agent)]
 
 
-def waiting(agent: Agent) -> tuple[list[str], list[str], list[str]]:
-    """Return the texts of what waits: for the next step, for the next turn, as riders."""
-    lists = [[said.text for item in items for said in item.messages] for items in agent.queued]
-    return lists[0], lists[1], lists[2]
-
-
-def splices(session: Session) -> list[dict[str, Any]]:
-    """Return the data of every splice, with texts in the place of what was inserted."""
-    found: list[dict[str, Any]] = []
-    for entry in session.entries:
-        if entry.type == INBOX:
-            data: dict[str, Any] = dict(entry.data)
-            if "inserted" in data:
-                data["inserted"] = [said.text for item in data["inserted"] for said in item.messages]
-            found.append(data)
-    return found
-
-
-def count(session: Session, *kinds: str) -> tuple[int, ...]:
-    """Return how many entries of each type there are."""
-    have = types(session)
-    return tuple(have.count(kind) for kind in kinds)
-
-
-class Calling(ScriptedModel):
-    """A scripted model whose adapter calls back while it prepares a request."""
-
-    __slots__ = ("_act",)
-
-    def __init__(self, replies: Iterable[Scripted], act: Callable[[], object]) -> None:
-        super().__init__(replies)
-        self._act = act
-
-    async def prepare(self, config: RequestConfig, abort: AbortSignal) -> PreparedCall:
-        """Call back, then prepare."""
-        self._act()
-        return await super().prepare(config, abort)
+def roles(session: Session) -> list[str]:
+    """Return the role of every message of the conversation."""
+    return [message.role for message in session.context()]

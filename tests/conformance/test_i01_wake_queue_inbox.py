@@ -6,7 +6,7 @@ from typing import Any
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
-from tests.conformance.hearing import (
+from tests.conformance.watching import (
     INBOX,
     Calling,
     count,
@@ -19,13 +19,12 @@ from tests.conformance.hearing import (
     waiting,
     when,
 )
-from tests.machine.drive import add, calls, scripted, texts, types
+from tests.machine.drive import calls, scripted, texts, types
 from tests.machine.histories import Kept, put, reopened
 
 from turnchart.machine import (
     Agent,
     AppendRefused,
-    Reply,
     ScriptedModel,
     Session,
     SessionCorrupt,
@@ -236,7 +235,7 @@ async def test_i014_replacing_is_one_splice_in_the_same_place() -> None:
         assert waiting(agent)[0] == ["a", "B", "c"]
         assert (new.id, new.origin) == (old.id, "inject")
         assert new.messages[0]["id"] != old.messages[0]["id"]
-        assert agent.replace(old.id, ["B1", "B2"] and [UserMessage("B1"), UserMessage("B2")]).id == old.id
+        assert agent.replace(old.id, [UserMessage("B1"), UserMessage("B2")]).id == old.id
         agent.steer("s")
         await agent.idle()
         assert turns(agent.session) == [["a", "B1", "B2", "c", "s"]]
@@ -507,14 +506,6 @@ async def test_i027_nor_one_at_the_end_of_a_turn_that_failed() -> None:
 # -- what lies between -------------------------------------------------------------------------------
 
 
-def test_item_ids_and_message_ids_are_unique_in_a_session() -> None:
-    assert isinstance(add.name, str)
-    session = Session(Kept())
-    put(session, "a", "steer", "one", "two")
-    again = reopened(session)
-    assert [said["id"] for item in again.inbox.next_step for said in item.messages] == ["a.0", "a.1"]
-
-
 async def test_a_fresh_id_steps_aside_for_one_that_somebody_gave() -> None:
     async with scripted(["hi"]) as agent:
         agent.inject(UserMessage("mine", id="m1"))
@@ -553,7 +544,7 @@ async def test_what_waits_survives_its_agent() -> None:
     async with scripted(["hi"], session=again) as agent:
         assert waiting(agent) == (["i"], [], ["r"])
         assert agent.state is State.IDLE
-        agent.steer(Reply("never") and "s")
+        agent.steer("s")
         await agent.idle()
     assert turns(again) == [["i", "s", "r"]]
 

@@ -178,7 +178,7 @@ async def test_the_question_shows_what_will_run() -> None:
     )  # fmt: skip
     (question,) = asked
     assert (question.tool, dict(question.args), question.subject, question.effects) == (
-        "look", {"path": "b"}, "b", "read",
+        "look", {"path": "b", "lines": 10}, "b", "read",
     )  # fmt: skip
     assert results(agent.session) == [("ok", "b 10")]
 

@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import anyio
 from anyio.lowlevel import checkpoint
-
 from tests.machine.drive import calls, drop
+
 from turnchart.machine import (
     Agent,
     Approve,
+    Entry,
     Event,
     Failure,
     Limits,
@@ -30,15 +30,16 @@ from turnchart.machine import (
     ScriptedModel,
     Session,
     Signal,
-    Tool,
     ToolContext,
     UserMessage,
     tool,
 )
 from turnchart.machine.abort import AbortSignal
+from turnchart.machine.automaton import step_name
 from turnchart.machine.models import Chunk, RequestConfig
 from turnchart.machine.points import (
     Assemble,
+    Chunks,
     Context,
     Continue,
     Convert,
@@ -46,12 +47,13 @@ from turnchart.machine.points import (
     PreStep,
     Reject,
     Stop,
+    Stream,
     TurnStopping,
 )
 from turnchart.machine.scripted import Scripted
 from turnchart.machine.table import LIFECYCLE
-from turnchart.machine.verify import verify
-from turnchart.testing import FakeClock, Recording, record
+from turnchart.machine.verify import performed, verify
+from turnchart.testing import FakeClock
 
 SECONDS = 5.0
 """So long, in real time, may one run take before it counts as hanging."""
@@ -120,8 +122,9 @@ class Ticker(ScriptedModel):
 class Walker(Agent):
     """An agent that writes down the rows that it takes."""
 
-    __slots__ = ("rows",)
+    __slots__ = ("names", "rows")
     rows: list[Row]
+    names: list[str]
 
     def go(self, event: Event) -> None:
         row = LIFECYCLE.transition(self.state, event, self.facts())
@@ -163,36 +166,63 @@ class Late:
         return self.made[-1]
 
 
-def begin(
-    script: Script, points: Checkpoints, session: Session | None = None
-) -> tuple[Walker, Recording]:
-    """Return the agent of a run, and the recording of what it performs."""
+def begin(script: Script, points: Checkpoints, session: Session | None = None) -> Walker:
+    """Return the agent of a run; it writes down what it performs."""
     late = Late()
     given: dict[str, Any] = {"limits": Limits(parallel_tools=2), "retry": RetryPolicy(max_attempts=2)}
     given |= script.settings(points, late)
     agent = Walker(
-        Ticker(points, script.replies), clock=Ticking(points), seed=1, session=session, tools=tools(points), **given
+        Ticker(points, script.replies),
+        clock=Ticking(points),
+        seed=1,
+        session=session,
+        tools=[alone, beside],
+        **given,
     )
     agent.rows = []
     late.made.append(agent)
-    return agent, record(agent)
+    agent.names = agent.trace()
+
+    def note(entry: Entry) -> None:
+        name = step_name(entry)
+        if name is not None:
+            agent.names.append(name)
+
+    agent.session.watch(note)
+    return agent
 
 
 async def at_rest(agent: Agent, points: Checkpoints) -> None:
-    """Check what must be true after a run, whatever happened in it."""
+    """Check what must be true after a run, whatever happened in it; at the end there was one more turn."""
     await agent.idle()
-    entries = agent.session.entries
     assert agent.state == "idle"
-    verdict = verify(entries)
-    assert verdict.ok, verdict.message
-    assert not verdict.open
-    assert unanswered(agent.session) == []
+    assert not agent.session.brackets.turn_open
+    await goes_on(agent, points)
+
+
+async def goes_on(agent: Agent, points: Checkpoints) -> None:
+    """Check that the agent works as if nothing had been."""
     points.over = True
     drop(agent)
     agent.abort()
     turn = await agent.prompt("and now?")
     assert turn.ok, turn
     assert not agent.parked
+    check_closed(agent.session)
+
+
+def check_walk(agent: Walker) -> None:
+    """Check that everything performed is a walk of the chart."""
+    mismatch = performed(agent.names)
+    assert mismatch is None, mismatch
+
+
+def check_closed(session: Session) -> None:
+    """Check that a log is legal, has no open turn, and no call without a result."""
+    verdict = verify(session.entries)
+    assert verdict.ok, verdict.message
+    assert not verdict.open
+    assert unanswered(session) == []
 
 
 def unanswered(session: Session) -> list[str]:
@@ -209,23 +239,19 @@ def unanswered(session: Session) -> list[str]:
 # -- what the scripts are made of --------------------------------------------------------------------
 
 
-def tools(points: Checkpoints) -> list[Tool]:
-    """Return one exclusive and one parallel tool."""
+@tool
+async def alone(n: int, ctx: ToolContext) -> int:
+    """Run alone."""
+    ctx.progress("half")
+    await ctx.clock.sleep(0)
+    return n
 
-    @tool
-    async def alone(n: int, ctx: ToolContext) -> int:
-        """Run alone."""
-        ctx.progress("half")
-        await points.here()
-        return n
 
-    @tool(execution="parallel")
-    async def beside(n: int, ctx: ToolContext) -> int:
-        """Run beside others; take 3 - n seconds."""
-        await ctx.clock.sleep(3 - n)
-        return n
-
-    return [alone, beside]
+@tool(execution="parallel")
+async def beside(n: int, ctx: ToolContext) -> int:
+    """Run beside others; take 3 - n seconds."""
+    await ctx.clock.sleep(3 - n)
+    return n
 
 
 def passing(points: Checkpoints, *names: str) -> dict[str, list[Any]]:
@@ -253,12 +279,19 @@ def _answer(points: Checkpoints, _: Late) -> dict[str, Any]:
         await points.here()
         return payload.replace(llm_messages=(*payload.llm_messages, UserMessage("converted")))
 
-    async def wrap(payload: object, next: Callable[[object], Awaitable[Any]]) -> Any:
+    async def wrap(payload: Stream, next: Callable[[Stream], Awaitable[Chunks]]) -> Chunks:
         await points.here()
-        return await next(payload)
+        return each(await next(payload))
+
+    async def each(chunks: Chunks) -> Chunks:
+        async for chunk in chunks:
+            await points.here()
+            yield chunk
 
     hooks: dict[str, list[Any]] = passing(points, *WITHOUT_TOOLS, "session_start", "session_end")
-    return {"hooks": hooks | {"assemble": [facts], "context": [shown], "convert": [converted], "stream": [wrap]}}
+    return {
+        "hooks": hooks | {"assemble": [facts], "context": [shown], "convert": [converted], "stream": [wrap]}
+    }
 
 
 def _tools(points: Checkpoints, _: Late) -> dict[str, Any]:
@@ -362,12 +395,25 @@ def _listeners(points: Checkpoints, _: Late) -> dict[str, Any]:
     return {"hooks": passing(points, "on_signal")}
 
 
+HEARD = (
+    "turn/start",
+    "user/message",
+    "assistant/message",
+    "tool/call",
+    "tool/result",
+    "step/end",
+    "turn/end",
+)
+
+
 async def _listen(agent: Agent, points: Checkpoints) -> None:
     async def hear(signal: Signal, abort: AbortSignal) -> None:
-        if signal.kind in ("session/event", "agent/status") and not points.over:
+        entry = signal.data.get("entry")
+        if not points.over and (entry is None or entry.type in HEARD):
             await points.here()
 
-    agent.on("*", hear)
+    for kind in ("session/event", "agent/status", "tool/progress"):
+        agent.on(kind, hear)
     await agent.prompt("x")
 
 

@@ -195,7 +195,7 @@ HISTORY = (
         (said(5, FAILED, (3, 3)), OTHER),
         (entry(5, "user/message", {}), "message"),
         (entry(5, "user/message", {"message": {"role": "wizard"}}), "message role 'wizard' is unknown"),
-        (entry(5, "user/message", {"message": "hi"}), "has no attribute"),
+        (entry(5, "user/message", {"message": "hi"}), "a message is an object"),
         (entry(5, "system/message", {"message": {}}), "content"),
         (entry(5, "model_change", {}), "model"),
         (entry(5, "thinking_level_change", {}), "thinking"),

@@ -37,17 +37,18 @@ BLOCKS = st.one_of(
     st.builds(ToolCall, st.text(), st.dictionaries(st.text(), JSON, max_size=2) | st.text(), st.text()),
 )
 CONTENT = st.lists(BLOCKS, max_size=3)
+SHOWN = st.lists(st.builds(Text, st.text()) | st.builds(Image, st.text(), st.text()), max_size=3)
 TIMES = st.floats(0, 1e10)
 USAGE = st.none() | st.dictionaries(st.sampled_from(["input", "output"]), st.integers(0))
 MESSAGES = st.one_of(
-    st.builds(UserMessage, CONTENT, id=st.text(), time=TIMES, source=st.text()),
+    st.builds(UserMessage, SHOWN, id=st.text(), time=TIMES, source=st.text()),
     st.builds(AssistantMessage, CONTENT, model=st.text(), usage=USAGE, time=TIMES, replay=JSON),
     st.builds(
         ToolResultMessage, st.text(), st.text(), CONTENT,
         is_error=st.booleans(), details=JSON, usage=USAGE, terminate=st.booleans(),
         added_tools=st.lists(st.text()),
     ),
-    st.builds(CustomMessage, st.text(), CONTENT, display=st.booleans(), details=JSON, time=TIMES),
+    st.builds(CustomMessage, st.text(), SHOWN, display=st.booleans(), details=JSON, time=TIMES),
 )  # fmt: skip
 
 

@@ -141,7 +141,7 @@ LOG = [
     entry(4, "assistant/message", message=AssistantMessage("a", usage={"input": 5, "output": 1})),
     entry(5, "tool/call", turn=2, step=1, call_id="c1", tool="shell", arguments=Frozen(command="ls")),
     entry(6, "tool/call", turn=2, step=1, call_id="c2", tool="shell", arguments="{"),
-    entry(7, "tool/result", message=Frozen(call_id="c1"), outcome="ok"),
+    entry(7, "tool/result", turn=2, step=1, message=Frozen(call_id="c1"), outcome="ok"),
     entry(8, "hook/result", id="again", decision="continue"),
     entry(9, "hook/result", id="other", decision="continue"),
     entry(10, "hook/result", id="again", decision="deny"),

@@ -64,7 +64,7 @@ def test_foreign_json_is_frozen_where_it_enters() -> None:
         ("agent/inbox/spliced", Frozen(target="next-step", start="0"), None, "not supported between"),
         ("user/message", Frozen(message=UserMessage("x")), (0, 1), "no part of the conversation"),
         ("user/message", Frozen(message=Frozen(role="wizard")), None, "role 'wizard' is unknown"),
-        ("user/message", Frozen(message="hi"), None, "has no attribute"),
+        ("user/message", Frozen(message="hi"), None, "a message is an object"),
         ("user/message", Frozen(), None, "it lacks 'message'"),
         ("model_change", Frozen(), None, "it lacks 'model'"),
         ("leaf", Frozen(target=5), None, "there is no entry 5 before it"),

@@ -65,6 +65,8 @@ if TYPE_CHECKING:
     from turnchart.machine.tools import ToolFailed as ToolFailed
     from turnchart.machine.tools import tool as tool
     from turnchart.machine.turn import Turn as Turn
+    from turnchart.machine.ui import UiEvent as UiEvent
+    from turnchart.machine.view import AgentState as AgentState
 
 _MODULES = {
     "abort": ("AbortSignal",),
@@ -92,6 +94,8 @@ _MODULES = {
     "table": ("LIFECYCLE", "Row", "Table"),
     "tools": ("Tool", "ToolContext", "ToolFailed", "tool"),
     "turn": ("Turn",),
+    "ui": ("UiEvent",),
+    "view": ("AgentState",),
 }  # fmt: skip
 _WHERE = {name: module for module, names in _MODULES.items() for name in names}
 
@@ -100,6 +104,7 @@ __all__ = [
     "AbortSignal",
     "Agent",
     "AgentBusy",
+    "AgentState",
     "AppendRefused",
     "Approve",
     "ApproveForSession",
@@ -149,6 +154,7 @@ __all__ = [
     "Turn",
     "TurnFailed",
     "TurnchartError",
+    "UiEvent",
     "UnknownModel",
     "UserMessage",
     "normalize_prompt_input",

@@ -10,7 +10,7 @@ from typing import Any
 
 from turnchart.machine.answers import WrongAnswer, adopt, decided, wrapped
 from turnchart.machine.bound import BoundHook
-from turnchart.machine.errors import HookFailed
+from turnchart.machine.errors import HookFailed, named_text_of
 from turnchart.machine.points import POINTS, Block, Decision, Deny, Enter, Payload, Point, Reject
 from turnchart.machine.verdict import Dispatch, Verdict
 
@@ -87,9 +87,9 @@ class Pass:
     async def around(self, hook: BoundHook, at: int, payload: Any) -> Verdict[Any]:
         """Call a hook that wraps the list from ``at`` on."""
         start = self.now()
-        rest = _Rest(self, at, payload)
+        rest = _Rest(self, at, payload, self.copy(hook, payload))
         try:
-            returned = await self.call(hook, payload, rest)
+            returned = await self.invoke(hook, rest.given, rest)
             own, decision = self.read_wrapper(hook, returned, rest)
         except Exception as error:
             if self.goes_through(error, payload):
@@ -109,9 +109,16 @@ class Pass:
         return own if seen is None else self.joined(seen, own)
 
     async def call(self, hook: BoundHook, payload: Payload, *more: object) -> Any:
-        """Call a hook with a payload that carries its id and its memory."""
+        """Call a hook with a payload of its own."""
+        return await self.invoke(hook, self.copy(hook, payload), *more)
+
+    def copy(self, hook: BoundHook, payload: Payload) -> Payload:
+        """Return a payload that carries the id and the memory of a hook."""
         memory = payload.memory if self.memory is None else self.memory(hook.id)
-        given = _COPIERS[type(payload)](payload, hook.id, memory)
+        return _COPIERS[type(payload)](payload, hook.id, memory)
+
+    async def invoke(self, hook: BoundHook, given: Payload, *more: object) -> Any:
+        """Call a hook and wait for what it returns."""
         if hook.is_async:
             return await self.timed(hook, hook.call(given, *more))
         returned = hook.call(given, *more)
@@ -158,7 +165,7 @@ class Pass:
             if rest.verdict is None:
                 raise WrongAnswer("neither called next nor returned anything")
             return before, None
-        if returned is None or self.same(returned, rest.payload):
+        if returned is None or returned is rest.given:  # the payload just as it was given adds nothing
             return before, None
         if isinstance(returned, Verdict):
             return self.read_verdict(hook, returned, before)  # pyright: ignore[reportUnknownArgumentType]  # generic
@@ -181,10 +188,6 @@ class Pass:
         after, decision = self.read(returned.decision, after)
         own = self.said(hook, after, decision)
         return replace(own, answers=answers + own.answers), decision
-
-    def same(self, returned: object, given: Payload) -> bool:
-        """Return whether a wrapper returned the payload just as it was given, which adds nothing."""
-        return isinstance(returned, Payload) and adopt(returned, given, None) is given
 
     def said(self, hook: BoundHook, payload: Any, decision: Decision | None) -> Verdict[Any]:
         """Return what one hook said as a verdict. To enter is to go on with other messages."""
@@ -273,6 +276,8 @@ class _Rest:
     going: Pass
     at: int
     payload: Any
+    given: Any
+    """The payload as the wrapper got it."""
     verdict: Verdict[Any] | None = None
     """What the rest said; where it was called again, at ``pre_tool`` the strictest, else the last."""
     changed: frozenset[str] = frozenset()
@@ -315,7 +320,7 @@ def _cause(error: Exception, hook: BoundHook) -> str:
         return str(error)
     if isinstance(error, TimeoutError) and not error.args and hook.timeout is not None:
         return f"it took longer than {hook.timeout:g} s"
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return named_text_of(error)
 
 
 def _copier(kind: type[Payload]) -> Callable[[Payload, str, MutableMapping[str, Any]], Payload]:

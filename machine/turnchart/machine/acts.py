@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -12,7 +12,7 @@ from anyio.abc import TaskGroup
 from turnchart.machine.chain import Chain, Dispatch, Verdict
 from turnchart.machine.entries import Entry, Frozen, decode, encode, freeze
 from turnchart.machine.errors import InternalError, SessionError
-from turnchart.machine.inbox import Item, Splice, Target
+from turnchart.machine.inbox import Item, Splice, Target, home, unread
 from turnchart.machine.points import NO_TURN, Decision, Payload, TurnView
 from turnchart.machine.signals import Signal, Signals
 from turnchart.machine.states import State
@@ -286,9 +286,17 @@ class Acts:
             for message in item.messages:
                 self.tell("agent/inbox/inserted", message=message, target=target)
 
+    def told_discarded(self, items: Iterable[Item], target: Target) -> None:
+        """Tell that items are gone without having been read."""
+        for item in items:
+            for message in item.messages:
+                self.did("agent/inbox/discarded")
+                self.tell("agent/inbox/discarded", message=message, target=target)
+
     def claim(self) -> None:
         """Take from the inbox what the next step may read; synchronous, before anything is awaited."""
         now, queues = self.turning, self.queues
+        self._latched = False
         taken = self.session.inbox.claim(
             opens=now.step == 0, steering=queues.steering, follow_up=queues.follow_up
         )
@@ -340,8 +348,11 @@ class Acts:
 
     def cut(self, reason: str) -> None:
         """Abort the running turn; the first reason stays. A listener that runs now is not cut off."""
-        if self.turning.cut(reason):
+        now = self.turning
+        if now.cut(reason):
             self._latched = False
+            for item in unread(now.batch, self.session.inbox.said):
+                self.told_discarded((item,), home(item))
             if self._scope is not None:
                 self.signals.when_heard(self._scope.cancel)
 
@@ -417,5 +428,5 @@ def turn_of(now: Turning) -> Turn:
     """Return what a turn came to."""
     return Turn(
         now.number, now.reason, now.message.text if now.message else "", now.message, now.error, now.step,
-        tuple(now.batch),
+        (*now.left_out, *now.batch),
     )  # fmt: skip

@@ -12,7 +12,7 @@ import anyio
 from turnchart.machine import effects
 from turnchart.machine.acts import Waiter, turn_of
 from turnchart.machine.driver import first_error
-from turnchart.machine.entries import Entry, Frozen
+from turnchart.machine.entries import SIGNALS, Entry, Frozen
 from turnchart.machine.errors import AgentBusy, AppendRefused, SessionError, SessionReadOnly, TurnFailed
 from turnchart.machine.inbox import Item, Queued, Splice, Target, home, unread
 from turnchart.machine.messages import (
@@ -280,7 +280,13 @@ class Agent(Outfit):
         return self.put(normalize_prompt_input(content), "rider", "next_turn")
 
     def resume(self) -> bool:
-        """Go on with what is parked; return whether there was anything."""
+        """Go on with what is parked; return whether there was anything.
+
+        Raises:
+            AgentBusy: If a turn is open that nothing cuts off.
+        """
+        if self.state in TURN_STATES and self.turning.cause is None:
+            raise AgentBusy(self.state)
         if not self.pending:
             return False
         self.wake()
@@ -299,6 +305,7 @@ class Agent(Outfit):
         try:
             cleared = self._put_back(claimed) if keep_inbox else self._clear(claimed)
         finally:
+            self._latched = self._latched and keep_inbox
             if running:
                 self.cut(reason)
             elif self.state is State.MAINTENANCE:
@@ -320,8 +327,6 @@ class Agent(Outfit):
         for splice in self.session.inbox.clear():
             self._discard(splice)
             discarded += splice.removed
-        for item in claimed:
-            self._told_discarded((item,), home(item))
         return (*discarded, *claimed)
 
     def remove(self, id: str) -> bool:
@@ -337,9 +342,10 @@ class Agent(Outfit):
         Raises:
             ValueError: If it does not wait (any more), or the content is empty.
         """
-        splice = self.session.inbox.replace(id, self.named(normalize_prompt_input(content)))
-        if splice is None:
+        old = self.session.inbox.item(id)
+        if old is None:
             raise ValueError(f"no item {id!r} waits: it was claimed or discarded, or never was")
+        splice = self.session.inbox.replace(old, self.named(normalize_prompt_input(content), old=old))
         self._discard(splice)
         return cast(Item, splice.data["inserted"][0])
 
@@ -351,18 +357,12 @@ class Agent(Outfit):
         held, self._held = self._held, True
         try:
             self.log("agent/inbox/spliced", splice.data)
-            self._told_discarded(splice.removed, splice.data["target"])
+            self.told_discarded(splice.removed, splice.data["target"])
             for item in splice.data.get("inserted", ()):
                 self.told_inserted(item, splice.data["target"])
         finally:
             self._held = held
         self.pump()
-
-    def _told_discarded(self, items: Iterable[Item], target: Target) -> None:
-        for item in items:
-            for message in item.messages:
-                self.did("agent/inbox/discarded")
-                self.tell("agent/inbox/discarded", message=message, target=target)
 
     # -- looking -----------------------------------------------------------------------------------
 
@@ -386,7 +386,13 @@ class Agent(Outfit):
         await self.rested()
 
     def on(self, kind: str, listener: Listener) -> Callable[[], None]:
-        """Let a listener hear one kind of signal (``"*"`` for all); return a function that stops that."""
+        """Let a listener hear one kind of signal (``"*"`` for all); return a function that stops that.
+
+        Raises:
+            ValueError: If there is no such kind; the events of a user interface are heard with ``ui``.
+        """
+        if kind != "*" and kind not in SIGNALS:
+            raise ValueError(f"there is no signal {kind!r}; the signals are: {', '.join(SIGNALS)}")
         stop = self.signals.on(None if kind == "*" else kind, listener)
         self._listen()
         return stop
@@ -444,11 +450,13 @@ class Agent(Outfit):
         """Let the model call only these tools from the next step on; written to the log.
 
         Raises:
-            ValueError: If there is no such tool.
+            ValueError: If there is no such tool, or a name comes twice.
         """
-        unknown = [name for name in names if name not in self._tools]
-        if unknown:
-            raise ValueError(f"there is no tool {unknown[0]!r}; the tools are: {', '.join(self._tools)}")
+        for i, name in enumerate(names):
+            if name not in self._tools:
+                raise ValueError(f"there is no tool {name!r}; the tools are: {', '.join(self._tools)}")
+            if name in names[:i]:
+                raise ValueError(f"the tool {name!r} is named twice")
         self.write(lambda: self.session.append("active_tools_change", Frozen(tools=tuple(names))))
 
     def append_message(self, message: Message) -> None:

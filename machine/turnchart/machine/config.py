@@ -46,7 +46,7 @@ class RetryPolicy:
 
     def __post_init__(self) -> None:
         _positive("retry.max_attempts", self.max_attempts)
-        if self.base_delay < 0 or self.max_delay < self.base_delay:
+        if not 0 <= self.base_delay <= self.max_delay:
             raise ValueError("retry: base_delay must not be negative, and max_delay not below base_delay")
         for kind in self.retry_on:
             if kind not in FAILURE_KINDS:

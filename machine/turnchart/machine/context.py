@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any, NamedTuple, TypeVar, cast, overload
 
 from turnchart.machine.entries import Entry, Frozen
-from turnchart.machine.messages import Message, message, to_llm
+from turnchart.machine.messages import CustomMessage, Message, as_user, message, to_llm
 
 T = TypeVar("T")
 
@@ -155,6 +155,8 @@ class Context:
         said = entry.data["message"]
         if not isinstance(said, Message):
             said = message(said)
+        if said["role"] == "custom":
+            to_llm(said)
         if not entry.replaces:
             return
         first, last = self._range(entry)
@@ -166,7 +168,7 @@ class Context:
             return
         if said.get("source") == RUNTIME_CONTEXT:
             self.facts = said.text
-        seen = said if said["role"] != "custom" else to_llm(said)
+        seen = said if said["role"] != "custom" else _seen(said)
         if self._llm is None and seen is not said:
             self._llm = list(self._messages)
         self._messages.append(said)
@@ -232,6 +234,14 @@ class Context:
 
     def _tools(self, entry: Entry) -> None:
         self.tools = tuple(entry.data["tools"])
+
+
+def _seen(said: Message) -> Message | None:
+    """Return what the model sees of a custom message; a rule that fails later on makes no log unreadable."""
+    try:
+        return to_llm(said)
+    except ValueError:
+        return as_user(cast(CustomMessage, said))
 
 
 def _system_text(entry: Entry) -> str:

@@ -14,6 +14,7 @@ import anyio
 
 from turnchart.machine.abort import Aborted
 from turnchart.machine.acts import Acts
+from turnchart.machine.chart import ON_GOING
 from turnchart.machine.errors import (
     AppendRefused,
     InternalError,
@@ -96,12 +97,9 @@ class Driver(Acts):
         runs a wake is kept until that is over; once ``session_end`` is due nothing begins any more.
         """
         self.check_open()
-        if not self._open:
-            self._latched = True
-        elif self.state is State.IDLE:
-            self._latched = False
+        if self._open and self.state is State.IDLE:
             self._start(Event.WAKE)
-        elif self.state is State.MAINTENANCE or self.turning.cause is not None:
+        else:
             self._latched = True
 
     def check_open(self) -> None:
@@ -154,6 +152,8 @@ class Driver(Acts):
                 if self.state is State.IDLE:
                     break
         finally:
+            if self.state in TURN_STATES:
+                self._cut_by_host()  # while listeners heard of the last turn, a wake began this one
             self._task = None
             self._release()
             self.pump()
@@ -178,17 +178,27 @@ class Driver(Acts):
             if isinstance(error, InternalError | TransitionError):
                 raise
         except BaseException:
-            self.turning.cut("host")
-            self._cancelled()
+            self._cut_by_host()
             raise
         else:
             if self.state in TURN_STATES:
                 self._cancelled()
         finally:
             self._scope = None
-        if self._latched and self.pending and self._open:
-            self._latched = False
+        latched, self._latched = self._latched, False
+        if latched and self.pending and self._open and self._goes_on():
             self._start(Event.WAKE)
+
+    def _goes_on(self) -> bool:
+        """The turn that ended does not park what came with a wake: it was cut off before, or completed."""
+        now = self.turning
+        return now.cause is not None or (now.reason in ON_GOING and not now.must_stop)
+
+    def _cut_by_host(self) -> None:
+        """Close a turn because the program around the agent is cancelled, or ends."""
+        self._scope = None
+        self.cut("host")
+        self._cancelled()
 
     def _cancelled(self) -> None:
         now = self.turning
@@ -198,7 +208,7 @@ class Driver(Acts):
     def _failed(self, error: Exception) -> None:
         now = self.turning
         if now.cause is not None or isinstance(error, Aborted):
-            now.cut(now.cause or "hook")
+            self.cut(now.cause or "hook")
             self._cancelled()
             return
         now.error, now.reason = self._whole(first_error(error)), "error"

@@ -230,6 +230,7 @@ async def stopping(driver: Driver) -> Event:
     now.must_stop = "stopped" if isinstance(driver.decided(verdict), Stop) else _spent(driver)
     if not now.must_stop and not now.owed and not driver.session.inbox.next_step:
         await _natural_stop(agent)
+        now.must_stop = now.must_stop or _spent(driver)
     if now.must_stop and now.reason != "max_tokens":
         now.reason = now.must_stop
     return Event.SETTLE
@@ -253,18 +254,18 @@ async def _natural_stop(agent: Outfit) -> None:
     continues = 0 if chain is None else agent.common()["turn"].continues
     verdict = await agent.ask("turn_stopping", lambda: _last_word(agent, continues, most))
     decision = agent.decided(verdict)
+    if now.cause is not None:
+        return
     if isinstance(decision, Continue):
         if continues >= most:
             now.must_stop = "max_continues"
         else:
             said = UserMessage(decision.reason, source=f"hook {_by(verdict)}")
             agent.put([said], "next-step", "hook")
-            now.must_stop = _spent(agent)
         return
     if agent.poll_steering is not None and await _polled(
         agent, "poll_steering", agent.poll_steering, "next-step"
     ):
-        now.must_stop = _spent(agent)
         return
     if not agent.session.inbox.next_turn and agent.poll_follow_up is not None:
         await _polled(agent, "poll_follow_up", agent.poll_follow_up, "next-turn")

@@ -146,3 +146,17 @@ class ScriptError(TurnchartError):
 
 class UnknownModel(TurnchartError):
     """No resolver knows this model id."""
+
+
+def text_of(error: BaseException) -> str:
+    """Return what an error says; nothing where it is foreign and cannot say it."""
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001  # a foreign __str__
+        return ""
+
+
+def named_text_of(error: BaseException) -> str:
+    """Return the type of an error and what it says."""
+    said = text_of(error)
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__

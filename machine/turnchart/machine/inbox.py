@@ -79,24 +79,29 @@ class Inbox:
         next_step: What the next claim takes.
         next_turn: The prompts that wait for a turn.
         riders: What goes along with the next prompt that opens a turn.
-        claimed: What was claimed and is not yet admitted or given up; recovery puts it back.
         said: The ids of the messages that are in the conversation.
     """
 
-    __slots__ = ("_ids", "_lists", "_waiting", "claimed", "next_step", "next_turn", "riders", "said")
+    __slots__ = ("_ids", "_lists", "_taken", "_waiting", "next_step", "next_turn", "riders", "said")
 
     def __init__(self) -> None:
         self.next_step: list[Item] = []
         self.next_turn: list[Item] = []
         self.riders: list[Item] = []
-        self.claimed: list[Item] = []
         self._lists: dict[str, list[Item]] = {
             "next-step": self.next_step, "next-turn": self.next_turn, "rider": self.riders,
         }  # fmt: skip
         self._ids: set[str] = set()
         self._waiting: set[str] = set()
         """The ids of the messages that wait."""
+        self._taken: list[Item] = []
+        """What was claimed since somebody gave up the rest, admitted or not."""
         self.said: set[str] = set()
+
+    @property
+    def claimed(self) -> list[Item]:
+        """What was claimed and is not yet admitted or given up; recovery puts it back."""
+        return unread(self._taken, self.said) if self._taken else []
 
     def queued(self) -> Queued:
         """Return what waits."""
@@ -112,9 +117,14 @@ class Inbox:
                         return cast(Target, target), i
         return None
 
+    def item(self, id: str) -> Item | None:
+        """Return an item that waits, found as ``find`` does, or None."""
+        found = self.find(id)
+        return self._lists[found[0]][found[1]] if found else None
+
     def knows(self, id: str) -> bool:
         """A message with this id waits, was claimed and is not yet given up, or is in the conversation."""
-        return id in self._waiting or id in self.said or id in _messages(self.claimed)
+        return id in self._waiting or id in self.said or id in _messages(self._taken)
 
     # -- changes, as entries ------------------------------------------------------------------
 
@@ -142,13 +152,9 @@ class Inbox:
             Frozen(target=target, start=at, removed_count=1, outcome="discarded"), (self._lists[target][at],)
         )
 
-    def replace(self, id: str, messages: tuple[Message, ...]) -> Splice | None:
-        """Return the splice that gives a waiting item other messages, or None where it does not wait."""
-        found = self.find(id)
-        if found is None:
-            return None
-        target, at = found
-        old = self._lists[target][at]
+    def replace(self, old: Item, messages: tuple[Message, ...]) -> Splice:
+        """Return the splice that gives an item that waits other messages."""
+        target, at = cast("tuple[Target, int]", self.find(old.id))
         new = Item(old.id, old.origin, messages)
         data = Frozen(target=target, start=at, removed_count=1, inserted=(new,), outcome="replaced")
         return Splice(data, (old,))
@@ -243,30 +249,24 @@ class Inbox:
             self._ids.difference_update([item.id for item in removed])
             self._waiting.difference_update(_messages(removed))
             if "outcome" not in data:
-                self.claimed += removed
+                self._taken += removed
         if inserted:
             ids = [item.id for item in inserted]
             self._ids.update(ids)
             self._waiting.update(_messages(inserted))
             if data.get("outcome") == "returned":
-                self.claimed = [item for item in self.claimed if item.id not in ids]
+                self._taken = [item for item in self._taken if item.id not in ids]
         items[start : start + count] = inserted
 
     def admitted(self, id: str) -> None:
         """Note that a message is in the conversation now, and claimed no more."""
-        if not id:
-            return
-        self.said.add(id)
-        if not self.claimed:
-            return
-        left: list[Item] = []
-        for item in self.claimed:
-            waiting = tuple([each for each in item.messages if each.get("id") != id])
-            if waiting:
-                left.append(
-                    item if len(waiting) == len(item.messages) else Item(item.id, item.origin, waiting)
-                )
-        self.claimed = left
+        if id:
+            self.said.add(id)
+
+    def give_up(self) -> None:
+        """Note that what was claimed and not admitted will not be."""
+        if self._taken:
+            self._taken = []
 
 
 def _inserted(data: Mapping[str, Any]) -> tuple[Item, ...]:
@@ -292,9 +292,11 @@ def home(item: Item) -> Target:
 
 
 def _check_ids(what: str, ids: Sequence[str], waiting: set[str], going: Sequence[str]) -> None:
-    for i, id in enumerate(ids):
-        if (id in waiting and id not in going) or id in ids[:i]:
+    seen: set[str] = set()
+    for id in ids:
+        if id in seen or (id in waiting and id not in going):
             raise ValueError(f"the {what} {id!r} waits already")
+        seen.add(id)
 
 
 def _messages(items: Iterable[Item]) -> list[str]:

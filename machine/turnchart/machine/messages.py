@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
 from turnchart.machine.entries import Frozen, freeze
+from turnchart.machine.message_fields import check_fields, plain, seconds
 
 StopReason = Literal["stop", "tool_calls", "max_tokens", "error", "aborted"]
 
@@ -63,7 +64,7 @@ class Text(Block):
     __match_args__ = ("text",)
 
     def __init__(self, text: str) -> None:
-        super().__init__(type="text", text=text)
+        super().__init__(type="text", text=plain("text", text))
 
     @property
     def text(self) -> str:
@@ -79,8 +80,8 @@ class Thinking(Block):
     __match_args__ = ("thinking",)
 
     def __init__(self, thinking: str, signature: str | None = None) -> None:
-        signed = {} if signature is None else {"signature": signature}
-        super().__init__(type="thinking", thinking=thinking, **signed)
+        signed = {} if signature is None else {"signature": plain("signature", signature)}
+        super().__init__(type="thinking", thinking=plain("thinking", thinking), **signed)
 
     @property
     def thinking(self) -> str:
@@ -101,7 +102,7 @@ class Image(Block):
     __match_args__ = ("data", "media_type")
 
     def __init__(self, data: str, media_type: str = "image/png") -> None:
-        super().__init__(type="image", data=data, media_type=media_type)
+        super().__init__(type="image", data=plain("data", data), media_type=plain("media_type", media_type))
 
     @property
     def data(self) -> str:
@@ -127,7 +128,7 @@ class ToolCall(Block):
 
     def __init__(self, name: str, arguments: Mapping[str, Any] | str | None = None, id: str = "") -> None:
         given = arguments if isinstance(arguments, str) else freeze(dict(arguments or {}))
-        super().__init__(type="tool_call", id=id, name=name, arguments=given)
+        super().__init__(type="tool_call", id=plain("id", id), name=plain("name", name), arguments=given)
 
     @property
     def id(self) -> str:
@@ -148,6 +149,13 @@ class ToolCall(Block):
         return value
 
 
+def _shown(role: str, content: "tuple[Block, ...]") -> "tuple[Block, ...]":
+    for each in content:
+        if each["type"] not in ("text", "image"):
+            raise ValueError(f"a {role} message holds text and images, not a block of type {each.type!r}")
+    return content
+
+
 Content: TypeAlias = "str | Block | Mapping[str, Any] | Sequence[Block | Mapping[str, Any]]"
 
 _BLOCKS: dict[str, type[Block]] = {
@@ -163,6 +171,8 @@ def block(value: Block | Mapping[str, Any]) -> Block:
     """
     if isinstance(value, Block):
         return value
+    if not isinstance(value, Mapping):
+        raise TypeError(f"content is made of blocks, such as Text, not of {type(value).__name__}")
     kind = value.get("type")
     found = _BLOCKS.get(kind) if isinstance(kind, str) else None
     if found is None:
@@ -174,6 +184,7 @@ def block(value: Block | Mapping[str, Any]) -> Block:
     missing: list[str] = [name for name in found.__match_args__ if name not in value]  # type: ignore[attr-defined]  # every block class has it
     if missing:
         raise ValueError(f"content block {kind!r} lacks {', '.join(missing)}")
+    check_fields(value)
     return found.of_fields(freeze(value))
 
 
@@ -233,8 +244,9 @@ class UserMessage(Message):
 
     def __init__(self, content: Content, *, id: str = "", time: float = 0.0, source: str = "") -> None:
         super().__init__(
-            role="user", content=content_blocks(content), **_given(id=id, time=time, source=source)
-        )
+            role="user", content=_shown("user", content_blocks(content)),
+            **_given(id=plain("id", id), time=seconds(time), source=plain("source", source)),
+        )  # fmt: skip
 
     @property
     def id(self) -> str:
@@ -348,8 +360,9 @@ class CustomMessage(Message):
         self, kind: str, content: Content, *, display: bool = True, details: Any = None, time: float = 0.0
     ) -> None:
         super().__init__(
-            role="custom", kind=kind, content=content_blocks(content), display=display,
-            **_given(details=freeze(details), time=time),
+            role="custom", kind=plain("kind", kind), content=_shown("custom", content_blocks(content)),
+            display=display,
+            **_given(details=freeze(details), time=seconds(time)),
         )  # fmt: skip
 
     @property
@@ -383,6 +396,8 @@ def message(value: Mapping[str, Any]) -> Message:
     """
     if isinstance(value, Message):
         return value
+    if not isinstance(value, Mapping):
+        raise TypeError(f"a message is an object with role and content, not {type(value).__name__}")
     role = value.get("role")
     found = _ROLES.get(role) if isinstance(role, str) else None
     if found is None or not isinstance(role, str):
@@ -390,7 +405,12 @@ def message(value: Mapping[str, Any]) -> Message:
     missing = [name for name in ("content", *_REQUIRED[role]) if name not in value]
     if missing:
         raise ValueError(f"a message of role {role!r} lacks {', '.join(missing)}")
-    return found.of_fields({**freeze(value), "content": content_blocks(value["content"])})
+    fields = freeze(value)
+    check_fields(fields)
+    content = content_blocks(value["content"])
+    if role in ("user", "custom"):
+        content = _shown(role, content)
+    return found.of_fields({**fields, "content": content})
 
 
 Prompt: TypeAlias = "str | Message | Block | Mapping[str, Any] | Sequence[Message | Mapping[str, Any]]"
@@ -439,10 +459,30 @@ def to_llm(value: Message) -> Message | None:
 
     A custom message without a registered rule is a user message with its content. An answer without content
     stays in the log but is not shown.
+
+    Raises:
+        ValueError: If the rule of its kind fails, or gives something else.
     """
     if isinstance(value, CustomMessage):
         rule = _custom.get(value.kind)
-        return rule(value) if rule else UserMessage(value.content, time=value.time, source=value.kind)
+        return _by_rule(rule, value) if rule else as_user(value)
     if isinstance(value, AssistantMessage) and not value.content:
         return None
     return value
+
+
+def as_user(value: CustomMessage) -> UserMessage:
+    """Return what the model sees of a custom message whose kind has no rule, or a rule that fails."""
+    return UserMessage(value.content, time=value.time, source=value.kind)
+
+
+def _by_rule(rule: Callable[[CustomMessage], object], value: CustomMessage) -> UserMessage | None:
+    try:
+        seen = rule(value)
+    except Exception as error:
+        raise ValueError(f"the rule of the message kind {value.kind!r} failed: {error}") from error
+    if seen is None or isinstance(seen, UserMessage):
+        return seen
+    raise ValueError(
+        f"the rule of the message kind {value.kind!r} gave a {type(seen).__name__}, no UserMessage or None"
+    )

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from turnchart.machine.entries import Frozen
-from turnchart.machine.errors import RequestFailed, TurnchartError
+from turnchart.machine.errors import RequestFailed, TurnchartError, named_text_of, text_of
 from turnchart.machine.messages import RETRIED_KINDS, Failure, FailureKind, Message
 
 if TYPE_CHECKING:
@@ -206,7 +206,7 @@ def failure_of(error: Exception) -> Failure | None:
     if isinstance(error, TurnchartError):
         return None
     if isinstance(error, TimeoutError):
-        return Failure("timeout", message=str(error) or "no answer in time")
+        return Failure("timeout", message=text_of(error) or "no answer in time")
     if isinstance(error, ConnectionError):
-        return Failure("connection", message=str(error))
-    return Failure("unknown", message=f"{type(error).__name__}: {error}")
+        return Failure("connection", message=text_of(error))
+    return Failure("unknown", message=named_text_of(error))

@@ -5,7 +5,7 @@ from typing import Any, TypeAlias, cast
 
 from turnchart.machine.abort import Aborted
 from turnchart.machine.entries import Frozen, encode, freeze
-from turnchart.machine.errors import TurnchartError
+from turnchart.machine.errors import TurnchartError, named_text_of, text_of
 from turnchart.machine.messages import Block, Text, content_blocks
 from turnchart.machine.points import Outcome, ToolOutcome
 
@@ -89,17 +89,10 @@ def outcome_of_error(error: BaseException) -> ToolOutcome:
     if isinstance(error, Aborted):
         return failed(f"aborted: {error}", outcome="aborted")
     if isinstance(error, ToolFailed):
-        return failed(_said(error), details=Frozen(name=error.name, code=error.code))
+        return failed(text_of(error), details=Frozen(name=error.name, code=error.code))
     if isinstance(error, SystemExit):
         return failed(f"the tool tried to end the program (SystemExit: {error.code})")
     return failed(_said_with_type(error))
-
-
-def _said(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception:  # noqa: BLE001  # a foreign __str__
-        return ""
 
 
 _Group: TypeAlias = "BaseExceptionGroup[BaseException]"
@@ -108,5 +101,4 @@ _Group: TypeAlias = "BaseExceptionGroup[BaseException]"
 def _said_with_type(error: BaseException) -> str:
     if isinstance(error, BaseExceptionGroup):
         return "; ".join(_said_with_type(each) for each in cast("_Group", error).exceptions)
-    said = _said(error)
-    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+    return named_text_of(error)

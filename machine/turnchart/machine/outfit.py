@@ -151,17 +151,26 @@ class Outfit(Driver):
         self.insert(item, target)
         return item
 
-    def named(self, messages: Sequence[Message], source: str = "") -> tuple[Message, ...]:
+    def named(
+        self, messages: Sequence[Message], source: str = "", old: Item | None = None
+    ) -> tuple[Message, ...]:
         """Return messages with ids and times.
+
+        Args:
+            messages: Some may bring their ids along.
+            source: Where they come from, for those that do not say so.
+            old: Its messages make room for these, so these may have their ids.
 
         Raises:
             ValueError: If one brings an id along that a message here has already.
         """
         at, time, inbox = len(self.session.entries), self.clock.now(), self.session.inbox
-        given = [each["id"] for each in messages if each.get("id")]
-        for i, id in enumerate(given):
-            if id in given[:i] or inbox.knows(id):
+        going = {each.get("id") for each in old.messages} if old else set[str]()
+        given: set[str] = set()
+        for id in [each["id"] for each in messages if each.get("id")]:
+            if id in given or (inbox.knows(id) and id not in going):
                 raise ValueError(f"a message {id!r} is here already: give this one another id, or none")
+            given.add(id)
         fresh: list[Message] = []
         for i, each in enumerate(messages):
             id = f"m{at}" if not i else f"m{at}.{i}"

@@ -79,6 +79,8 @@ def _step_end(acts: Acts) -> None:
 
 def _agent_error(acts: Acts) -> None:
     now = acts.turning
+    if now.told:
+        return  # as above
     _note(acts, "agent/error")
     now.told = True
     acts.tell("agent/error", turn=now.number, step=now.step, error=now.error)

@@ -159,6 +159,8 @@ def _users(agent: Outfit) -> None:
         now.batch = unread(now.batch, agent.session.inbox.said)
         raise
     now.admitted = True
+    if now.batch:
+        now.left_out = (*now.left_out, *unread(now.batch, agent.session.inbox.said))
     now.messages, now.batch, now.owed = (), [], False
 
 
@@ -272,22 +274,31 @@ def _common_prefix(before: Sequence[Message], after: Sequence[Message]) -> int:
 
 
 async def _stream(agent: Outfit, prepared: PreparedCall, request: ModelRequest) -> Event:
-    now = agent.turning
-    chunks: AsyncIterator[Chunk]
-    wrapped = "stream" in agent.chains
-    if wrapped:
+    if "stream" not in agent.chains:
+        agent.did("stream")
+        return await _answered(agent, prepared.stream(request), wrapped=False)
+    opened: list[AsyncIterator[Chunk]] = []
+
+    def inner(payload: Stream) -> AsyncIterator[Chunk]:
+        opened.append(_normalised(prepared.stream(cast(ModelRequest, payload.request))))
+        return opened[-1]
+
+    try:
         verdict = await agent.ask(
-            "stream",
-            lambda: Stream(request=request, **agent.common()),
-            inner=lambda payload: _normalised(prepared.stream(payload.request)),
+            "stream", lambda: Stream(request=request, **agent.common()), inner=inner
         )
         chunks = cast("AsyncIterator[Chunk]", verdict.value if verdict is not None else None)
-        if now.cause is not None:
+        if agent.turning.cause is not None:
             await _close(chunks)
             return Event.CANCEL
-    else:
-        agent.did("stream")
-        chunks = prepared.stream(request)
+        return await _answered(agent, chunks, wrapped=True)
+    finally:
+        for each in opened:
+            await _close(each)  # a generator around it does not do so where it is closed itself
+
+
+async def _answered(agent: Outfit, chunks: AsyncIterator[Chunk], *, wrapped: bool) -> Event:
+    now = agent.turning
     answer = now.answer = Answer()
     now.dispatched = True
     agent.revision += 1
@@ -323,6 +334,9 @@ async def _consume(agent: Outfit, chunks: AsyncIterator[Chunk], answer: Answer) 
                     await signals.deliver()
             if now.cause is not None or answer.finish is not None:
                 break
+        if "stream" in agent.chains:
+            async for _ in chunks:
+                pass  # what hooks do behind the last chunk is done too
     finally:
         await _close(chunks)
 
@@ -356,6 +370,8 @@ async def _normalised(chunks: AsyncIterator[Chunk]) -> AsyncIterator[Chunk]:
     try:
         async for chunk in chunks:
             yield chunk
+            if isinstance(chunk, Finish):
+                break
     except Exception as error:
         failure = failure_of(error)
         if failure is None:

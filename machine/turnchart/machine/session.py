@@ -15,7 +15,13 @@ from turnchart.machine.clock import SYSTEM_CLOCK
 from turnchart.machine.context import CHECKS, Context
 from turnchart.machine.context import FOLD as VIEW
 from turnchart.machine.entries import ENTRIES, Entry, Frozen, freeze
-from turnchart.machine.errors import AppendRefused, SessionCorrupt, SessionLocked, SessionReadOnly
+from turnchart.machine.errors import (
+    AppendRefused,
+    SessionCorrupt,
+    SessionLocked,
+    SessionReadOnly,
+    named_text_of,
+)
 from turnchart.machine.inbox import Inbox
 from turnchart.machine.messages import Content, CustomMessage, Message
 from turnchart.machine.stores import MemoryStore, Store
@@ -183,7 +189,7 @@ class Session:
                 try:
                     reason = validator(entry)
                 except Exception as error:  # any failure of a validator refuses
-                    raise AppendRefused(entry.type, f"{error.__class__.__name__}: {error}") from error
+                    raise AppendRefused(entry.type, named_text_of(error)) from error
                 if reason is not None:
                     raise AppendRefused(entry.type, reason)
         finally:
@@ -215,8 +221,7 @@ class Session:
         self.inbox.admitted(data["message"].get("id", ""))
 
     def _settled(self, _data: Mapping[str, Any]) -> None:
-        if self.inbox.claimed:
-            self.inbox.claimed = []
+        self.inbox.give_up()
 
     def _moved(self, data: Mapping[str, Any]) -> None:
         self.leaf = _target(data, len(self.entries) - 1)

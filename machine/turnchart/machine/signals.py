@@ -172,7 +172,7 @@ class Signals:
                 signal, abort = self.waiting.pop(0)
                 for subscription in self._hearing(signal):
                     answer = self._call(subscription, signal, abort) if subscription.plain else None
-                    if not subscription.plain or isinstance(answer, Awaitable):
+                    if not subscription.plain or inspect.isawaitable(answer):
                         self._later.append((subscription, signal, abort, answer))
         finally:
             self._telling = False

@@ -7,7 +7,7 @@ model asked for gets exactly one result: closing after an abort or a failure nev
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -17,7 +17,7 @@ import anyio
 from turnchart.machine.approvals import Approve, ApproveForSession, Question, Refuse
 from turnchart.machine.driver import Driver, first_error
 from turnchart.machine.entries import Entry, Frozen, freeze
-from turnchart.machine.errors import AppendRefused, HookFailed, SessionError
+from turnchart.machine.errors import AppendRefused, HookFailed, SessionError, named_text_of
 from turnchart.machine.messages import Text, ToolCall, ToolResultMessage, UserMessage
 from turnchart.machine.permissions import stricter
 from turnchart.machine.points import Ask, Block, Deny, PostTool, PreTool, RunTool, ToolOutcome
@@ -53,12 +53,10 @@ def leave_none_open(driver: Driver) -> None:
         AppendRefused: If it is refused again; the step stays open, so that recovery can answer them.
         SessionReadOnly: If the store failed.
     """
-    session = driver.session
-    batch = Batch(
-        cast("Outfit", driver),
-        tuple([call for call in driver.turning.calls if call.id in session.brackets.calls]),
-    )
-    batch.know(session.entries[session.brackets.turn_start :])
+    open_calls = driver.session.brackets.calls
+    calls = tuple([call for call in driver.turning.calls if call.id in open_calls])
+    batch = Batch(cast("Outfit", driver), calls)
+    batch.know({id for id, (state, _) in open_calls.items() if state == "called"})
     refused = batch.close()
     if refused is not None:
         raise refused
@@ -300,11 +298,13 @@ class Batch:
         try:
             return await self._agent.approver(question)
         except Exception as error:  # noqa: BLE001  # whatever it raises, nobody agreed
-            return Refuse(f"the approver failed: {type(error).__name__}: {error}")
+            return Refuse(f"the approver failed: {named_text_of(error)}")
 
     async def _body(self, ready: Ready) -> None:
         """Run one tool; nothing that it does can end the step."""
         agent, (call, tool, args) = self._agent, ready
+        if agent.turning.cause is not None:
+            return  # cut off between its start and its first line
         ctx = ToolContext(
             call.id, tool.name, abort=agent.turning.abort, report=partial(agent.progress, call),
             log=agent.session.entries, session_id=agent.session.id, root=agent.root, clock=agent.clock,
@@ -407,12 +407,14 @@ class Batch:
         if outcome.added_tools:
             agent.added_tools |= set(outcome.added_tools)
 
-    def know(self, entries: Iterable[Entry]) -> None:
-        """Learn from the log which calls have begun."""
-        for entry in entries:
-            if entry.type == "tool/call":
-                self._entries[entry.data["call_id"]] = entry
-                self._begun.add(entry.data["call_id"])
+    def know(self, begun: set[str]) -> None:
+        """Learn from the log where these calls began."""
+        self._begun |= begun
+        for entry in reversed(self._agent.session.entries):
+            if begun <= self._entries.keys():
+                return
+            if entry.type == "tool/call" and entry.data["call_id"] in begun:
+                self._entries.setdefault(entry.data["call_id"], entry)
 
     def close(self) -> AppendRefused | SessionError | None:
         """Give every call its result, without an await: what finished is kept, the rest is said to be cut.

@@ -114,10 +114,11 @@ class TurnView:
     def calls(self) -> tuple[Call, ...]:
         """The tool calls in the order in which they started."""
         outcomes = {
-            entry.data["message"]["call_id"]: entry.data["outcome"] for entry in self._all("tool/result")
+            (entry.data["step"], entry.data["message"]["call_id"]): entry.data["outcome"]
+            for entry in self._all("tool/result")
         }
         return tuple(
-            Call(d["call_id"], d["tool"], d["arguments"], outcomes.get(d["call_id"]), d["step"])
+            Call(d["call_id"], d["tool"], d["arguments"], outcomes.get((d["step"], d["call_id"])), d["step"])
             for d in (entry.data for entry in self._all("tool/call"))
         )
 

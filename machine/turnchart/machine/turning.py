@@ -35,6 +35,7 @@ class Turning:
         abort: Reaches hooks, tools and models.
         claimed: The claim of this step was made already, by the send that woke the agent.
         batch: What was claimed and is not yet admitted.
+        left_out: What was claimed for a step that began without it.
         messages: What the next step enters with.
         series: The pre-step asked for a new request series.
         rendered: The system prompt of this step, kept over its attempts.
@@ -65,7 +66,7 @@ class Turning:
 
     __slots__ = (
         "abort", "admitted", "answer", "asking", "attempt", "attempt_id", "attempts", "batch", "calls", "cause",
-        "claimed", "dispatched", "draft", "error", "failure", "fallback", "items", "message", "messages",
+        "claimed", "dispatched", "draft", "error", "failure", "fallback", "items", "left_out", "message", "messages",
         "model", "must_stop", "number", "offered", "outcome", "owed", "reason", "rendered", "results",
         "retries", "retry_kinds", "series", "step", "told", "tool_calls", "tools", "waited",
         "watched",
@@ -80,6 +81,7 @@ class Turning:
         self.abort = AbortSignal()
         self.claimed = False
         self.batch: list[Item] = []
+        self.left_out: tuple[Item, ...] = ()
         self.items: list[str] = []
         self.messages: tuple[Message, ...] = ()
         self.series = False

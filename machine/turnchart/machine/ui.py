@@ -338,11 +338,12 @@ class Ui:
 
     def _step_end(self, _entry: Entry) -> Iterator[UiEvent]:
         self._unsaved = True
-        said = list(_messages(self._agent.session.entries[self._step :]))
-        answers = [each for each in said if isinstance(each, AssistantMessage)]
-        results = tuple(each for each in said if isinstance(each, ToolResultMessage))
+        entries = self._agent.session.entries[self._step :]
+        own = [each for each in entries if each.replaces is None]
+        answers = [each.data["message"] for each in own if each.type == "assistant/message"]
+        results = [each.data["message"] for each in own if each.type == "tool/result"]
         answer = answers[-1] if answers else self._failed
-        yield TurnEnd(answer, results, error_message(self._agent.turning))
+        yield TurnEnd(answer, tuple(results), error_message(self._agent.turning))
 
     def _message(self, entry: Entry) -> Iterator[UiEvent]:
         yield MessageStart(entry.data["message"])

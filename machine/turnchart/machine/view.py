@@ -63,8 +63,8 @@ class View:
         self._agent = agent
         self._messages = conversation(agent)
         self._streaming: Message | Partial | None = _streaming(agent)
-        calls = agent.session.brackets.calls.items()
-        self._pending: frozenset[str] = frozenset([id for id, (state, _) in calls if state == "called"])
+        calls = agent.session.brackets.calls if agent.state is State.TOOLING else {}
+        self._pending: frozenset[str] = frozenset([id for id, at in calls.items() if at[0] == "called"])
         self._error = error_message(agent.turning)
         self._settled = False
 

@@ -15,7 +15,7 @@ def turn(*calls: tuple[str, Any, str | None]) -> TurnView:
         data = Frozen(call_id=id, tool=tool, arguments=arguments, step=1)
         entries.append(Entry(0, None, "tool/call", 0.0, data))
         if outcome:
-            result = Frozen(message=Frozen(call_id=id), outcome=outcome)
+            result = Frozen(message=Frozen(call_id=id), outcome=outcome, step=1)
             entries.append(Entry(0, None, "tool/result", 0.0, result))
     return TurnView(1, entries)
 

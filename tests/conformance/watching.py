@@ -1,0 +1,118 @@
+"""What the conformance tests of the lifecycle share: who hears what, and agents that are held somewhere."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from tests.machine.drive import types
+
+from turnchart.machine import Agent, Entry, ScriptedModel, Session, Signal
+from turnchart.machine.abort import AbortSignal
+from turnchart.machine.models import PreparedCall, RequestConfig
+from turnchart.machine.scripted import Scripted
+
+INBOX = "agent/inbox/spliced"
+
+
+def hear(agent: Agent, *kinds: str) -> list[str]:
+    """Return what listeners hear from now on, in short: all of it, or these kinds only."""
+    heard: list[str] = []
+
+    def listen(signal: Signal, _: AbortSignal) -> None:
+        if not kinds or signal.kind in kinds:
+            heard.append(short(signal))
+
+    agent.on("*", listen)
+    return heard
+
+
+def short(signal: Signal) -> str:
+    """Return a signal in a word or two: ``status running``, ``claimed x``, ``entry turn/start``."""
+    data = signal.data
+    match signal.kind:
+        case "session/event":
+            return f"entry {data['entry'].type}"
+        case "agent/status":
+            return f"status {data['status']}"
+        case "agent/assistant-stream":
+            return f"stream {data['frame']}"
+        case kind if kind.startswith("agent/inbox/"):
+            return f"{kind.removeprefix('agent/inbox/')} {data['message'].text}"
+        case kind:
+            return kind
+
+
+def on_entry(session: Session, type: str, act: Callable[[Entry], object]) -> Callable[[], None]:
+    """Act on every entry of a type, as a watcher: inside the append."""
+    return session.watch(lambda entry: act(entry) if entry.type == type else None)
+
+
+def when(agent: Agent, wanted: str, act: Callable[[], object], *, times: int = 1) -> None:
+    """Act on a signal, as a plain listener, the first so many times that it is heard in short."""
+    left = [times]
+
+    def listen(signal: Signal, _: AbortSignal) -> None:
+        if left[0] and short(signal) == wanted:
+            left[0] -= 1
+            act()
+
+    agent.on("*", listen)
+
+
+def refuse(session: Session, *kinds: str) -> Callable[[], None]:
+    """Let a validator refuse these types of entries; return a function that stops that."""
+    return session.validate(lambda entry: "vetoed" if entry.type in kinds else None)
+
+
+def ends(session: Session) -> list[str]:
+    """Return the reasons of all turns that ended."""
+    return [entry.data["reason"] for entry in session.entries if entry.type == "turn/end"]
+
+
+def turns(session: Session) -> list[list[str]]:
+    """Return the texts of the user messages, turn by turn."""
+    found: list[list[str]] = []
+    for entry in session.entries:
+        if entry.type == "turn/start":
+            found.append([])
+        elif entry.type == "user/message":
+            found[-1].append(entry.data["message"].text)
+    return found
+
+
+def waiting(agent: Agent) -> tuple[list[str], list[str], list[str]]:
+    """Return the texts of what waits: for the next step, for the next turn, as riders."""
+    lists = [[said.text for item in items for said in item.messages] for items in agent.queued]
+    return lists[0], lists[1], lists[2]
+
+
+def splices(session: Session) -> list[dict[str, Any]]:
+    """Return the data of every splice, with texts in the place of what was inserted."""
+    found: list[dict[str, Any]] = []
+    for entry in session.entries:
+        if entry.type == INBOX:
+            data: dict[str, Any] = dict(entry.data)
+            if "inserted" in data:
+                data["inserted"] = [said.text for item in data["inserted"] for said in item.messages]
+            found.append(data)
+    return found
+
+
+def count(session: Session, *kinds: str) -> tuple[int, ...]:
+    """Return how many entries of each type there are."""
+    have = types(session)
+    return tuple(have.count(kind) for kind in kinds)
+
+
+class Calling(ScriptedModel):
+    """A scripted model whose adapter calls back while it prepares a request."""
+
+    __slots__ = ("_act",)
+
+    def __init__(self, replies: Iterable[Scripted], act: Callable[[], object]) -> None:
+        super().__init__(replies)
+        self._act = act
+
+    async def prepare(self, config: RequestConfig, abort: AbortSignal) -> PreparedCall:
+        """Call back, then prepare."""
+        self._act()
+        return await super().prepare(config, abort)

@@ -1,0 +1,77 @@
+"""The settings of an agent are checked when they are made."""
+
+from dataclasses import FrozenInstanceError
+from math import nan
+from typing import Any
+
+import pytest
+
+from turnchart.machine import Limits, Queues, RetryPolicy
+from turnchart.machine.messages import FAILURE_KINDS
+
+
+def test_the_defaults_are_those_of_the_design() -> None:
+    assert Queues() == Queues(steering="all", follow_up="one-at-a-time")
+    retry = RetryPolicy()
+    assert (retry.max_attempts, retry.base_delay, retry.max_delay, retry.honor_retry_after) == (5, 1, 60, True)
+    assert set(retry.retry_on) == {
+        "rate_limit", "overloaded", "server_error", "timeout", "connection", "incomplete_stream", "empty_response",
+    }  # fmt: skip
+    limits = Limits()
+    assert (limits.max_steps, limits.max_continues, limits.parallel_tools) == (100, 8, 10)
+    assert (limits.max_tool_calls, limits.max_seconds) == (None, None)
+
+
+@pytest.mark.parametrize("name", ["steering", "follow_up"])
+def test_a_queue_mode_that_does_not_exist_is_named_with_those_that_do(name: str) -> None:
+    with pytest.raises(ValueError, match=rf"queues\.{name} is 'some'; it must be one of: all, one-at-a-time"):
+        Queues(**{name: "some"})  # type: ignore[arg-type]  # on purpose
+
+
+WRONG_LIMITS: list[tuple[str, Any]] = [
+    *[(name, value) for name in ("max_steps", "max_tool_calls", "parallel_tools") for value in (0, -1, 1.5, nan, True, "3")],
+    ("parallel_tools", None),
+    *[("max_seconds", value) for value in (0, -1, nan)],
+    ("max_continues", -1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "value"), WRONG_LIMITS)
+def test_a_wrong_limit_is_refused_by_name(name: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=rf"limits\.{name} is "):
+        Limits(**{name: value})
+
+
+@pytest.mark.parametrize("name", ["max_steps", "max_tool_calls", "max_seconds", "max_continues"])
+def test_none_is_no_limit(name: str) -> None:
+    assert getattr(Limits(**{name: None}), name) is None
+
+
+def test_no_continue_at_all_may_be_asked_for() -> None:
+    assert Limits(max_continues=0).max_continues == 0
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.5, nan, None, True])
+def test_a_step_has_a_whole_number_of_attempts_from_one(value: Any) -> None:
+    with pytest.raises(ValueError, match=r"retry\.max_attempts is .*; it must be a whole number from 1"):
+        RetryPolicy(max_attempts=value)
+
+
+@pytest.mark.parametrize(("base", "most"), [(-1, 60), (2, 1), (nan, 60), (1, nan)])
+def test_the_longest_wait_is_not_below_the_first(base: float, most: float) -> None:
+    with pytest.raises(ValueError, match="retry: base_delay must not be negative, and max_delay not below"):
+        RetryPolicy(base_delay=base, max_delay=most)
+
+
+def test_a_failure_kind_that_does_not_exist_is_named_with_those_that_do() -> None:
+    with pytest.raises(ValueError, match=r"retry\.retry_on has 'slow'; the kinds are: rate_limit, "):
+        RetryPolicy(retry_on=["slow"])  # type: ignore[list-item]  # on purpose
+    assert RetryPolicy(retry_on=FAILURE_KINDS).retry_on == FAILURE_KINDS
+
+
+@pytest.mark.parametrize(
+    ("settings", "name"), [(Queues(), "steering"), (RetryPolicy(), "max_attempts"), (Limits(), "max_steps")]
+)
+def test_settings_are_frozen(settings: object, name: str) -> None:
+    with pytest.raises(FrozenInstanceError):
+        setattr(settings, name, getattr(settings, name))
