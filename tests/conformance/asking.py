@@ -1,4 +1,4 @@
-"""What the conformance tests of requests, streams and retries share: models that do as told, and their logs."""
+"""What the tests of requests, streams and retries share: models that do as told, and what became of it."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -59,18 +59,20 @@ class Route:
             await answer
         filled = {name: value for name, value in self.defaults.items() if name not in config.settings}
         return PreparedCall(
-            config._replace(settings=Frozen(config.settings | filled)), self._open,
+            config._replace(settings=Frozen(config.settings | filled)), self.open,
             defaults=frozenset(filled), context_window=self.window, capabilities=self.capabilities,
             retry_kinds=self.retry_kinds,
         )  # fmt: skip
 
-    def _open(self, request: ModelRequest) -> AsyncIterator[Chunk]:
+    def open(self, request: ModelRequest) -> AsyncIterator[Chunk]:
+        """Return the next stream."""
         parts = self.streams.pop(0) if self.streams else DONE
         if isinstance(parts, Exception):
             raise parts
-        return self._play(request, parts)
+        return self.play(request, parts)
 
-    async def _play(self, request: ModelRequest, parts: Sequence[Part]) -> AsyncIterator[Chunk]:
+    async def play(self, request: ModelRequest, parts: Sequence[Part]) -> AsyncIterator[Chunk]:
+        """Stream these parts."""
         self.requests.append(request)
         for part in parts:
             if isinstance(part, float | int):

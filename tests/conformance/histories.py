@@ -49,7 +49,7 @@ ACTS = st.lists(
 
 
 def cycle(most: int) -> st.SearchStrategy[list[int]]:
-    """Return what says, call by call and then from the start again, which way something goes; 0 is nothing."""
+    """Return which way something goes, call by call and then from the start again; 0 is no way at all."""
     return st.just([0]) | st.lists(st.integers(0, most) | st.just(0), min_size=2, max_size=9)
 
 
@@ -60,6 +60,13 @@ PLANS = st.fixed_dictionaries({
     "context": cycle(4), "convert": cycle(3), "request": cycle(4), "pre_step": cycle(3), "stream": cycle(2),
     "request_error": cycle(3), "beside": cycle(6), "prepare": cycle(1),
 })  # fmt: skip
+
+
+QUIET: dict[str, Any] = {
+    "acts": [], "replies": ([], []), "capable": (False, False), "context": [0], "convert": [0],
+    "request": [0], "pre_step": [0], "stream": [0], "request_error": [0], "beside": [0], "prepare": [0],
+}  # fmt: skip
+"""A plan in which nothing happens."""
 
 
 class Filled(ScriptedModel):
@@ -118,19 +125,21 @@ class History:
         self.session = Session.memory()
         self._board = Board(PROMPTS[0])
         self._models = {
-            id: Filled(id, [REPLIES[i] for i in replies], capable, Ways(plan["prepare"]))
-            for id, replies, capable in zip("ab", plan["replies"], plan["capable"], strict=True)
+            id: Filled(
+                id, [REPLIES[i] for i in plan["replies"][at]], plan["capable"][at], Ways(plan["prepare"])
+            )
+            for at, id in enumerate("ab")
         }
         self._beside = Ways(plan["beside"])
         self._sent = 0
 
     @property
-    def requests(self) -> dict[tuple[int, ...], Seen]:
+    def requests(self) -> dict[tuple[int, int, int], Seen]:
         """Return what the models saw, by turn, step and attempt."""
         every = [seen(request) for model in self._models.values() for request in model.requests]
         found = {each[:3]: each for each in every}
         assert len(found) == len(every)
-        return dict(found)
+        return found
 
     async def play(self) -> None:
         """Do everything; the log must be legal, and the frames be what the log says."""
@@ -159,7 +168,8 @@ class History:
             point: [make(Ways(plan[point]))] for point, make in chains.items() if any(plan[point])
         }
         return Agent(
-            "a", models=self._models, prompt="x", tools=[add, slow], hooks={"assemble": [self._board], **hooks},
+            "a", models=self._models, prompt="x", tools=[add, slow],
+            hooks={"assemble": [self._board], **hooks},
             session=self.session, clock=FakeClock(), seed=1, settings={"temperature": 0}, thinking="high",
             retry=RetryPolicy(max_attempts=3), fallback=["b"],
         )  # fmt: skip

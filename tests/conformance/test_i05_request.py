@@ -1,4 +1,4 @@
-"""lifecycle I.5, second half: choosing and preparing a request, its header, its route, and who may change what."""
+"""lifecycle I.5, second half: how a request is chosen and prepared, its header, and who may change what."""
 
 from typing import Any
 
@@ -23,14 +23,14 @@ from turnchart.machine.abort import AbortSignal
 from turnchart.machine.entries import Frozen
 from turnchart.machine.errors import TurnchartError
 from turnchart.machine.models import Finish, RequestConfig, TextDelta
-from turnchart.machine.points import Request, RequestError, Retry, Stream
+from turnchart.machine.points import Payload, Request, RequestError, Retry, Stream
 from turnchart.testing import FakeClock
 
 EMPTY_STEP = ["step/start", "step/end", "turn/end"]
 
 
-def aborts(agent: Agent) -> None:
-    agent.abort()
+def choose(payload: Request) -> Request:
+    return payload.replace(model="chosen")
 
 
 def never(_: RequestError) -> None:
@@ -66,8 +66,11 @@ async def test_i071_a_cancel_in_the_request_hook_commits_nothing() -> None:
 
 
 async def test_i071_a_request_hook_that_aborts_and_returns_prepares_nothing() -> None:
+    def cut(_: Request) -> None:
+        agent.abort()
+
     route = Route()
-    async with asked(route, hooks={"request": [lambda _: aborts(agent)]}) as agent:
+    async with asked(route, hooks={"request": [cut]}) as agent:
         turn = await agent.prompt("x")
     assert turn.reason == "aborted"
     assert since(agent.session, 3) == EMPTY_STEP
@@ -85,7 +88,10 @@ async def test_i072_a_cancel_while_a_call_is_prepared_commits_nothing() -> None:
 
 
 async def test_i072_an_abort_by_what_prepares_commits_nothing() -> None:
-    route = Route(preparing=lambda _: aborts(agent))
+    def cut(_: RequestConfig) -> None:
+        agent.abort()
+
+    route = Route(preparing=cut)
     async with asked(route) as agent:
         turn = await agent.prompt("x")
     assert turn.reason == "aborted"
@@ -123,7 +129,7 @@ async def test_i074_a_stream_hook_may_serve_a_model_that_nobody_has() -> None:
     async def serve(payload: Stream, next: Any) -> Any:
         del next
         assert payload.request is not None
-        return Route((TextDelta("served"), Finish("stop")))._play(payload.request, (TextDelta("served"),))  # pyright: ignore[reportPrivateUsage]  # a stream of chunks
+        return Route((TextDelta("served"), *DONE)).open(payload.request)
 
     async with asked("nobody:has", hooks={"stream": [serve]}, settings={"temperature": 0}) as agent:
         turn = await agent.prompt("x")
@@ -137,9 +143,11 @@ async def test_i074_a_stream_hook_may_serve_a_model_that_nobody_has() -> None:
 
 async def test_a_model_that_nobody_has_is_a_failed_request() -> None:
     asked_about: list[str] = []
-    async with asked(
-        "nobody:has", hooks={"request_error": [lambda payload: asked_about.append(payload.kind)]}
-    ) as agent:
+
+    def ask(payload: RequestError) -> None:
+        asked_about.append(payload.kind)
+
+    async with asked("nobody:has", hooks={"request_error": [ask]}) as agent:
         turn = await agent.prompt("x")
     assert asked_about == ["no_model"]
     assert turn.reason == "error"
@@ -167,9 +175,7 @@ async def test_i075_without_any_model_the_turn_fails_and_says_so() -> None:
 
 async def test_i076_the_request_hook_alone_may_name_the_model() -> None:
     route = Route(id="chosen")
-    async with asked(
-        "", models={"chosen": route}, hooks={"request": [lambda payload: payload.replace(model="chosen")]}
-    ) as agent:
+    async with asked("", models={"chosen": route}, hooks={"request": [choose]}) as agent:
         turn = await agent.prompt("x")
     assert turn.ok
     assert route.requests[0].model == "chosen"
@@ -274,7 +280,7 @@ async def test_i106_tools_stand_in_one_order_however_they_are_given() -> None:
 
 
 async def test_i099_a_hook_that_changes_only_the_model_drops_the_thinking_level() -> None:
-    def choose(payload: Request) -> Request | None:
+    def by_turn(payload: Request) -> Request | None:
         match payload.turn.number:
             case 2:
                 return payload.replace(model="other")
@@ -284,7 +290,7 @@ async def test_i099_a_hook_that_changes_only_the_model_drops_the_thinking_level(
                 return None
 
     route, other = Route(), Route(id="other")
-    async with asked(route, models={"other": other}, thinking="high", hooks={"request": [choose]}) as agent:
+    async with asked(route, models={"other": other}, thinking="high", hooks={"request": [by_turn]}) as agent:
         for _ in range(4):
             await agent.prompt("x")
     assert [request.thinking for request in route.requests] == ["high", "high"]
@@ -480,8 +486,11 @@ async def test_of_an_admission_that_is_refused_half_way_only_the_rest_is_unadmit
 
 @pytest.mark.parametrize("point", ["context", "convert", "stream"])
 async def test_a_hook_after_the_admission_that_aborts_sends_nothing(point: str) -> None:
+    def cut(_: Payload) -> None:
+        agent.abort()
+
     route = Route()
-    async with asked(route, hooks={point: [lambda _: aborts(agent)]}) as agent:
+    async with asked(route, hooks={point: [cut]}) as agent:
         turn = await agent.prompt("x")
     assert turn.reason == "aborted"
     assert in_step(agent.session) == ["system/message", "user/message", "request/header", "request/context"]

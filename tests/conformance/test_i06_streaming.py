@@ -21,7 +21,16 @@ from tests.conformance.asking import (
 )
 from tests.machine.drive import add, calls, drop
 
-from turnchart.machine import Agent, AppendRefused, Failure, Reply, RequestFailed, ScriptedModel, Signal, State
+from turnchart.machine import (
+    Agent,
+    AppendRefused,
+    Failure,
+    Reply,
+    RequestFailed,
+    ScriptedModel,
+    Signal,
+    State,
+)
 from turnchart.machine.abort import AbortSignal
 from turnchart.machine.models import (
     BlockEnd,
@@ -131,8 +140,7 @@ async def test_i113_i114_a_failure_in_band_and_a_raised_one_are_the_same(by: str
 
     last: Part = FAILED if by == "in-band" else RequestFailed(FAILED.failure or Failure("unknown"))
     hooks = {"stream": [around]} if by.endswith("hook") else {}
-    with_policy = [TextDelta("par"), 1.0, last]
-    agent, frames, kinds = await failing(*with_policy, **hooks)  # the policy would retry a server_error
+    agent, frames, kinds = await failing(TextDelta("par"), 1.0, last, **hooks)
     assert kinds == ["server_error 503"]
     (attempt,) = all_of(agent.session, "assistant/attempt")
     assert attempt.data["failure"] == {"kind": "server_error", "message": "down", "status": 503}
@@ -165,8 +173,11 @@ async def test_a_finish_that_says_aborted_is_an_ordinary_failure() -> None:
 
 async def test_i117_a_stream_that_cannot_be_made_is_no_attempt() -> None:
     asked_about: list[str] = []
-    hooks = {"request_error": [lambda payload: asked_about.append(payload.kind)]}
-    async with asked(Route(ConnectionError("refused")), hooks=hooks) as agent:
+
+    def ask(payload: RequestError) -> None:
+        asked_about.append(payload.kind)
+
+    async with asked(Route(ConnectionError("refused")), hooks={"request_error": [ask]}) as agent:
         frames = Frames(agent)
         turn = await agent.prompt("x")
     assert (turn.reason, asked_about, frames.all) == ("error", [], [])
@@ -406,7 +417,9 @@ async def test_an_abort_by_who_hears_the_start_asks_the_model_nothing() -> None:
     frames.check(agent.session)
 
 
-async def test_i125_a_listener_of_frames_that_raises_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
+async def test_i125_a_listener_of_frames_that_raises_changes_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     def broken(_signal: Signal, _: AbortSignal) -> None:
         raise ValueError("no")
 
@@ -420,15 +433,21 @@ async def test_i125_a_listener_of_frames_that_raises_changes_nothing(caplog: pyt
     frames.check(agent.session)
 
 
+def wrong(kind: Any, *given: Any, **named: Any) -> Any:
+    """Return a chunk that no type checker would let pass."""
+    return kind(*given, **named)
+
+
 # -- nonsense ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "chunk",
     [
-        "text", None, TextDelta(None), TextDelta("x", "0"), BlockStart("image"), BlockStart("text", None),
-        BlockStart("tool_call", 0, 1, "add"), BlockEnd(0, b"x"), BlockEnd("0"), UsageReport({"input": "3"}),
-        UsageReport({3: 4}), UsageReport(None), Finish("done"), Finish("stop", "why"),
+        "text", None, wrong(TextDelta, None), wrong(TextDelta, "x", "0"), wrong(BlockStart, "image"),
+        wrong(BlockStart, "text", None), wrong(BlockStart, "tool_call", 0, 1, "add"),
+        wrong(BlockEnd, 0, b"x"), wrong(BlockEnd, "0"), wrong(UsageReport, {"input": "3"}), wrong(UsageReport, {3: 4}),
+        wrong(UsageReport, None), wrong(Finish, "done"), wrong(Finish, "stop", "why"),
         Finish("stop", replay=object()), Finish("stop", replay=float("nan")),
     ],
     ids=repr,

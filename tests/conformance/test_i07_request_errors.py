@@ -1,4 +1,4 @@
-"""lifecycle I.7: which failures are asked about, who answers first, and how often and how late it is tried again."""
+"""lifecycle I.7: which failures are asked about, who answers first, how often and when it is tried again."""
 
 from typing import Any
 
@@ -52,12 +52,20 @@ def started(session: Session) -> list[int]:
     return [entry.data["retry"] for entry in all_of(session, "llm/retry-started")]
 
 
+def silent(_: RequestError) -> None:
+    """Say nothing."""
+
+
+def give_up(_: RequestError) -> GiveUp:
+    return GiveUp("no")
+
+
 # -- the hook ----------------------------------------------------------------------------------------
 
 
 async def test_i129_where_the_hook_says_nothing_the_failure_is_the_turns_error() -> None:
     failure = Failure("quota", status=429, message="no credit")
-    agent, turn, _ = await attempted(failure, hooks={"request_error": [lambda _: None]})
+    agent, turn, _ = await attempted(failure, hooks={"request_error": [silent]})
     assert isinstance(turn.error, RequestFailed)
     assert (turn.reason, turn.error.failure, turn.error.__cause__) == ("error", failure, None)
     assert agent.session.entries[-1].data["error"] == failure.json()
@@ -124,8 +132,8 @@ async def test_i132_other_failures_are_not_asked_about(where: str) -> None:
 async def test_the_first_answer_counts_and_the_policy_is_asked_last() -> None:
     order: list[str] = []
 
-    def silent(_: RequestError) -> None:
-        order.append("silent")
+    def none(_: RequestError) -> None:
+        order.append("none")
 
     def first(payload: RequestError) -> Retry | None:
         order.append("first")
@@ -136,10 +144,10 @@ async def test_the_first_answer_counts_and_the_policy_is_asked_last() -> None:
         return None
 
     agent, turn, clock = await attempted(
-        Failure("timeout"), Failure("timeout"), "ok", hooks={"request_error": [silent, first, second]}
+        Failure("timeout"), Failure("timeout"), "ok", hooks={"request_error": [none, first, second]}
     )
     assert turn.ok
-    assert order == ["silent", "first", "silent", "first", "second"]
+    assert order == ["none", "first", "none", "first", "second"]
     assert retries(agent.session) == [(1, "first"), (2, "policy")]
     assert clock.slept[0] == 3
     assert [(e.data["decision"], e.data["id"]) for e in all_of(agent.session, "hook/result")] == [
@@ -149,7 +157,7 @@ async def test_the_first_answer_counts_and_the_policy_is_asked_last() -> None:
 
 async def test_a_hook_may_give_up_before_the_policy_and_the_fallback() -> None:
     agent, turn, _ = await attempted(
-        Failure("timeout"), hooks={"request_error": [lambda _: GiveUp("no")]}, fallback=["other"]
+        Failure("timeout"), hooks={"request_error": [give_up]}, fallback=["other"]
     )
     assert turn.reason == "error"
     assert retries(agent.session) == []
@@ -160,7 +168,9 @@ async def test_a_hook_may_give_up_before_the_policy_and_the_fallback() -> None:
 
 async def test_i133_a_retried_failure_is_announced_before_the_wait_and_started_after_it() -> None:
     policy = RetryPolicy(base_delay=2, max_delay=5)
-    replies = [Failure("rate_limit"), Failure("overloaded"), Failure("server_error"), "ok"]
+    replies: list[Scripted] = [
+        Failure("rate_limit"), Failure("overloaded"), Failure("server_error"), "ok",
+    ]  # fmt: skip
     agent, turn, clock = await attempted(*replies, retry=policy)
     assert turn.ok
     assert retries(agent.session) == [(1, "policy"), (2, "policy"), (3, "policy")]
@@ -232,15 +242,13 @@ async def test_i139_every_model_has_its_own_budget() -> None:
         attempts = all_of(agent.session, "assistant/attempt")
         return payload.replace(model="other") if len(attempts) >= 2 else None
 
+    def look(payload: RequestError) -> None:
+        seen.append((payload.model, payload.attempt))
+
     route, other = Route(failed(), failed()), Route(failed(), failed(), DONE, id="other")
     seen: list[tuple[str, int]] = []
-    hooks = {
-        "request": [switch],
-        "request_error": [lambda payload: seen.append((payload.model, payload.attempt))],
-    }
-    async with asked(
-        route, models={"other": other}, retry=RetryPolicy(max_attempts=3), hooks=hooks
-    ) as agent:
+    hooks = {"request": [switch], "request_error": [look]}
+    async with asked(route, models={"other": other}, retry=RetryPolicy(max_attempts=3), hooks=hooks) as agent:
         turn = await agent.prompt("x")
     assert turn.ok
     assert seen == [("test", 1), ("test", 2), ("other", 1), ("other", 2)]
@@ -368,8 +376,8 @@ async def test_i147_a_server_that_comes_up_during_the_wait_is_reached() -> None:
         return (TextDelta("there"), *DONE) if up else (ConnectionRefusedError("refused"),)
 
     class Server(Route):
-        def _open(self, request: Any) -> Any:
-            return self._play(request, parts())
+        def open(self, request: Any) -> Any:
+            return self.play(request, parts())
 
     async with asked(Server(), clock=clock, retry=RetryPolicy(base_delay=8)) as agent:
         turn = await agent.prompt("x")

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from turnchart.machine.context import RUNTIME_CONTEXT, Context, Prefix, SystemMessage
 from turnchart.machine.entries import Entry, Frozen
+from turnchart.machine.kinds import register_message
 from turnchart.machine.messages import (
     AssistantMessage,
     CustomMessage,
     Message,
     ToolResultMessage,
     UserMessage,
-    register_message,
 )
 
 

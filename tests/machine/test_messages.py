@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tests.machine.histories import JSON
 
 from turnchart.machine.entries import Frozen, decode, encode
+from turnchart.machine.kinds import register_message
 from turnchart.machine.messages import (
     FAILURE_KINDS,
     RETRIED_KINDS,
@@ -26,7 +27,6 @@ from turnchart.machine.messages import (
     content_blocks,
     message,
     normalize_prompt_input,
-    register_message,
     to_llm,
 )
 

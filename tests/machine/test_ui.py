@@ -5,9 +5,10 @@ import subprocess
 import sys
 from typing import Any
 
+import anyio
 import pytest
 from anyio.lowlevel import checkpoint
-from tests.conformance.hearing import Heard, said, watched
+from tests.conformance.hearing import Heard, admitted, said, watched
 from tests.conformance.toolkit import asks
 from tests.machine.drive import add, calls, drop, run, scripted, slow, slows, types
 
@@ -38,6 +39,7 @@ from turnchart.machine.ui import (
     MessageEnd,
     MessageStart,
     MessageUpdate,
+    QueueUpdate,
     ToolExecutionUpdate,
     TurnEnd,
     TurnStart,
@@ -402,3 +404,26 @@ async def test_hearing_costs_no_entry() -> None:
     async with watched(STORY[:4]) as (agent, _):
         await agent.prompt("x")
     assert types(plain.session) == types(agent.session)
+
+
+async def test_an_abort_is_not_held_up_by_whoever_still_hears_something_else() -> None:
+    go_on, reached = anyio.Event(), anyio.Event()
+
+    async def wait(event: UiEvent, _: AbortSignal) -> None:
+        if isinstance(event, QueueUpdate) and event.steer:
+            reached.set()
+            await go_on.wait()
+
+    clock = FakeClock(autojump=False)
+    async with scripted([Reply("late", delay=5)], clock=clock) as agent:
+        agent.follow_up("x")
+        await admitted(agent)
+        agent.ui(wait)
+        agent.steer("also")
+        await reached.wait()
+        agent.abort("user")
+        for _ in range(20):
+            await checkpoint()
+        assert types(agent.session)[-1] == "turn/end"
+        go_on.set()
+        await agent.idle()

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from turnchart.machine.errors import UnknownModel as UnknownModel
     from turnchart.machine.inbox import Item as Item
     from turnchart.machine.inbox import Queued as Queued
+    from turnchart.machine.kinds import register_message as register_message
     from turnchart.machine.messages import AssistantMessage as AssistantMessage
     from turnchart.machine.messages import CustomMessage as CustomMessage
     from turnchart.machine.messages import Failure as Failure
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from turnchart.machine.messages import ToolResultMessage as ToolResultMessage
     from turnchart.machine.messages import UserMessage as UserMessage
     from turnchart.machine.messages import normalize_prompt_input as normalize_prompt_input
-    from turnchart.machine.messages import register_message as register_message
     from turnchart.machine.models import Model as Model
     from turnchart.machine.models import ModelRequest as ModelRequest
     from turnchart.machine.models import PreparedCall as PreparedCall
@@ -81,9 +81,10 @@ _MODULES = {
         "TurnchartError", "UnknownModel",
     ),
     "inbox": ("Item", "Queued"),
+    "kinds": ("register_message",),
     "messages": (
         "AssistantMessage", "CustomMessage", "Failure", "Image", "Message", "Text", "Thinking", "ToolCall",
-        "ToolResultMessage", "UserMessage", "normalize_prompt_input", "register_message",
+        "ToolResultMessage", "UserMessage", "normalize_prompt_input",
     ),
     "models": ("Model", "ModelRequest", "PreparedCall"),
     "permissions": ("Permissions",),

@@ -353,8 +353,12 @@ class Acts:
             self._latched = False
             for item in unread(now.batch, self.session.inbox.said):
                 self.told_discarded((item,), home(item))
-            if self._scope is not None:
+            if self._scope is None:
+                return
+            if self.signals.teller == self._task:
                 self.signals.when_heard(self._scope.cancel)
+            else:
+                self._scope.cancel()
 
     def watch(self) -> None:
         """Watch the time of the turn that begins, if it has a limit."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
@@ -14,7 +15,7 @@ from turnchart.machine.acts import Waiter, turn_of
 from turnchart.machine.driver import first_error
 from turnchart.machine.entries import SIGNALS, Entry, Frozen
 from turnchart.machine.errors import AgentBusy, AppendRefused, SessionError, SessionReadOnly, TurnFailed
-from turnchart.machine.inbox import Item, Queued, Splice, Target, home, unread
+from turnchart.machine.inbox import Item, Queued, Splice, unread
 from turnchart.machine.messages import (
     Message,
     Prompt,
@@ -459,10 +460,18 @@ class Agent(Outfit):
                 raise ValueError(f"the tool {name!r} is named twice")
         self.write(lambda: self.session.append("active_tools_change", Frozen(tools=tuple(names))))
 
-    def append_message(self, message: Message) -> None:
-        """Write a message to the conversation: at once while idle, else at the end of the step."""
-        kind = "custom_message" if message.role == "custom" else "user/message"
-        self.write(lambda: self.session.append(kind, Frozen(message=message)))
+    def append_message(self, content: Prompt) -> None:
+        """Write something to the conversation: at once while idle, else at the end of the step.
+
+        Raises:
+            ValueError: If it is empty or malformed.
+        """
+        for said in normalize_prompt_input(content):
+            self.write(partial(self._append_message, said))
+
+    def _append_message(self, said: Message) -> None:
+        kind = "custom_message" if said.role == "custom" else "user/message"
+        self.session.append(kind, Frozen(message=self.named([said])[0]))
 
     async def maintain(self, job: Callable[[Agent], Any]) -> Any:
         """Run a job while no turn can begin; a wake that comes meanwhile is kept, and honoured after it.

@@ -5,7 +5,7 @@ from dataclasses import fields, replace
 from typing import Any, TypeVar, cast
 
 from turnchart.machine.entries import Frozen, encode, freeze
-from turnchart.machine.messages import Message, content_blocks, message
+from turnchart.machine.messages import Block, Message, content_blocks, message
 from turnchart.machine.points import POINTS, Decision, Payload, Point, PreTool, ToolOutcome
 
 P = TypeVar("P", bound=Payload)
@@ -153,9 +153,25 @@ def _messages(value: Any) -> tuple[Message, ...]:
     return tuple(message(_instance(Mapping)(item)) for item in value)
 
 
+def _result_content(value: Any) -> tuple[Block, ...]:
+    blocks = content_blocks(value)
+    for each in blocks:
+        if each.type not in ("text", "image"):
+            raise ValueError(f"a result holds text and images, not a block of type {each.type!r}")
+    return blocks
+
+
+def _counts(value: Any) -> Frozen:
+    counts = _mapping(value)
+    for each in counts.values():
+        if type(each) is not int:
+            raise TypeError(f"it must be whole numbers by name, not {each!r:.60}")
+    return counts
+
+
 FORMS: Mapping[str, Callable[[Any], Any]] = {
     "args": _arguments,
-    "content": content_blocks,
+    "content": _result_content,
     "context": _instance(str),
     "contexts": _texts_by_name,
     "details": freeze,
@@ -169,6 +185,6 @@ FORMS: Mapping[str, Callable[[Any], Any]] = {
     "terminate": _instance(bool),
     "thinking": _instance(str, type(None)),
     "tools": _texts,
-    "usage": lambda value: None if value is None else _mapping(value),
+    "usage": lambda value: None if value is None else _counts(value),
 }
 """The form of every field that a hook may change; what it returns is frozen here."""

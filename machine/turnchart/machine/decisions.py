@@ -19,10 +19,21 @@ class Decision:
 class _WithReason(Decision):
     reason: str = ""
 
+    def __post_init__(self) -> None:
+        _check_text(self, "reason", self.reason)
+
 
 @dataclass(frozen=True, slots=True)
 class _WithText(Decision):
     text: str = ""
+
+    def __post_init__(self) -> None:
+        _check_text(self, "text", self.text)
+
+
+def _check_text(decision: Decision, name: str, value: object) -> None:
+    if not isinstance(value, str):
+        raise TypeError(f"{type(decision).__name__}.{name} must be text, not {type(value).__name__}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +63,8 @@ class Retry(Decision):
     def __post_init__(self) -> None:
         if type(self.after) not in (int, float) or not 0 <= self.after < inf:
             raise ValueError(f"Retry.after is {self.after!r}; it must be a number of seconds, from 0")
+        if self.model is not None:
+            _check_text(self, "model", self.model)
 
 
 class GiveUp(_WithReason):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any, cast
 
+from anyio.lowlevel import checkpoint
+
 from turnchart.machine.chain import Verdict
 from turnchart.machine.context import RUNTIME_CONTEXT
 from turnchart.machine.driver import EFFECTS, LEFT_OPEN, Driver
@@ -214,6 +216,8 @@ async def _wait(driver: Driver, failure: Failure, decision: Retry, by: str) -> N
         await driver.signals.deliver()
     if decision.after > 0 and now.cause is None:
         await driver.clock.sleep(decision.after)
+    else:
+        await checkpoint()  # a hook that tries again for ever must leave room for an abort
     if now.cause is None:
         driver.log("llm/retry-started", Frozen(turn=now.number, step=now.step, retry=now.retries))
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
 from turnchart.machine.entries import Frozen, freeze
+from turnchart.machine.kinds import KINDS, check_details
 from turnchart.machine.message_fields import check_fields, plain, seconds
 
 StopReason = Literal["stop", "tool_calls", "max_tokens", "error", "aborted"]
@@ -371,6 +372,11 @@ class CustomMessage(Message):
         value: str = self["kind"]
         return value
 
+    @property
+    def details(self) -> Any:
+        """What programs read of it; None for nothing."""
+        return self.get("details")
+
 
 def _given(**fields: Any) -> dict[str, Any]:
     """Return the fields that say something; the others stay out of the log."""
@@ -422,7 +428,7 @@ def normalize_prompt_input(value: Prompt) -> list[Message]:
     A string is one user message, a block is one user message, a message is itself, a list is its messages.
 
     Raises:
-        ValueError: If there is nothing in it, or a message is malformed.
+        ValueError: If there is nothing in it, or a message is malformed or not what its kind says.
         TypeError: If it is none of these forms.
     """
     if isinstance(value, str):
@@ -437,21 +443,10 @@ def normalize_prompt_input(value: Prompt) -> list[Message]:
         raise TypeError(f"a prompt is text, a message or a list of messages, not {type(value).__name__}")
     if not given:
         raise ValueError("a prompt must not be empty: give it text or at least one message")
+    for each in given:
+        if isinstance(each, CustomMessage):
+            check_details(each)
     return given
-
-
-_custom: dict[str, Callable[[CustomMessage], UserMessage | None]] = {}
-
-
-def register_message(kind: str, *, to_llm: Callable[[CustomMessage], UserMessage | None]) -> None:
-    """Say what the model sees of a custom kind of message; None hides it.
-
-    Raises:
-        ValueError: If the kind is registered already with another function.
-    """
-    if _custom.get(kind, to_llm) is not to_llm:
-        raise ValueError(f"the message kind {kind!r} is registered already")
-    _custom[kind] = to_llm
 
 
 def to_llm(value: Message) -> Message | None:
@@ -464,8 +459,8 @@ def to_llm(value: Message) -> Message | None:
         ValueError: If the rule of its kind fails, or gives something else.
     """
     if isinstance(value, CustomMessage):
-        rule = _custom.get(value.kind)
-        return _by_rule(rule, value) if rule else as_user(value)
+        kind = KINDS.get(value.kind)
+        return _by_rule(kind.to_llm, value) if kind else as_user(value)
     if isinstance(value, AssistantMessage) and not value.content:
         return None
     return value

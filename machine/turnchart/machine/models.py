@@ -2,9 +2,10 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
-from turnchart.machine.entries import Frozen
+from turnchart.machine.entries import Frozen, freeze
 from turnchart.machine.errors import RequestFailed, TurnchartError, named_text_of, text_of
 from turnchart.machine.messages import RETRIED_KINDS, Failure, FailureKind, Message
 
@@ -166,6 +167,22 @@ class PreparedCall:
     capabilities: frozenset[str] = frozenset()
     retry_kinds: Sequence[FailureKind] = RETRIED_KINDS
     _used: bool = field(default=False, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.config, RequestConfig):  # pyright: ignore[reportUnnecessaryIsInstance]  # foreign
+            raise TypeError(f"a prepared call has a RequestConfig, not a {type(self.config).__name__}")
+        model, settings, thinking = self.config
+        if type(model) is not str or type(thinking) not in (str, NoneType):
+            raise TypeError(f"model and thinking level are names, not {model!r:.60} and {thinking!r:.60}")
+        if not isinstance(settings, Frozen):  # pyright: ignore[reportUnnecessaryIsInstance]  # foreign
+            self.config = RequestConfig(model, freeze(settings), thinking)
+        if self.context_window is not None and type(self.context_window) is not int:
+            raise TypeError(
+                f"context_window is {self.context_window!r}, and must be a whole number of tokens"
+            )
+        for name in (*self.defaults, *self.capabilities):
+            if type(name) is not str:
+                raise TypeError(f"defaults and capabilities are names, not {name!r:.60}")
 
     def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
         """Send the request and return its chunks.

@@ -1,7 +1,7 @@
 """Outcomes of tool calls: made of what a tool returned or raised, always such that they can be logged."""
 
-from collections.abc import Sequence
-from typing import Any, TypeAlias, cast
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias, cast, get_args
 
 from turnchart.machine.abort import Aborted
 from turnchart.machine.entries import Frozen, encode, freeze
@@ -59,7 +59,30 @@ def _unshowable(value: object, error: Exception) -> ToolOutcome:
 
 
 def _checked(given: ToolOutcome) -> ToolOutcome:
-    """Return an outcome whose parts can be logged, whatever its maker put into it."""
+    """Return an outcome whose parts can be logged, whatever its maker put into it.
+
+    Raises:
+        TypeError: If a part of it has another type.
+        ValueError: If a part of it holds what cannot be.
+    """
+    for name in ("is_error", "terminate"):
+        if type(getattr(given, name)) is not bool:
+            raise TypeError(f"`{name}` is {getattr(given, name)!r:.60}, and must be true or false")
+    if given.outcome not in get_args(Outcome):
+        raise ValueError(
+            f"`outcome` is {given.outcome!r:.60}; it must be one of: {', '.join(get_args(Outcome))}"
+        )
+    usage: object = given.usage
+    if usage is not None and not (
+        isinstance(usage, Mapping)
+        and all(type(count) is int for count in cast("Mapping[Any, Any]", usage).values())
+    ):
+        raise TypeError("`usage` must be whole numbers by name")
+    tools: object = given.added_tools
+    if not isinstance(tools, list | tuple) or not all(
+        isinstance(each, str) for each in cast("Sequence[Any]", tools)
+    ):
+        raise TypeError("`added_tools` must be a list of names")
     return ToolOutcome(
         _shown(content_blocks(given.content)),
         freeze(given.details),
@@ -89,10 +112,17 @@ def outcome_of_error(error: BaseException) -> ToolOutcome:
     if isinstance(error, Aborted):
         return failed(f"aborted: {error}", outcome="aborted")
     if isinstance(error, ToolFailed):
-        return failed(text_of(error), details=Frozen(name=error.name, code=error.code))
+        return failed(text_of(error), details=Frozen(name=_plain(error.name), code=_plain(error.code)))
     if isinstance(error, SystemExit):
-        return failed(f"the tool tried to end the program (SystemExit: {error.code})")
+        return failed(f"the tool tried to end the program (SystemExit: {text_of(error)})")
     return failed(_said_with_type(error))
+
+
+def _plain(value: object) -> Any:
+    try:
+        return freeze(value)
+    except (TypeError, ValueError):
+        return type(value).__name__
 
 
 _Group: TypeAlias = "BaseExceptionGroup[BaseException]"

@@ -6,6 +6,7 @@ derive; then context, convert, stream. An abort before the admission commits nei
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
@@ -29,6 +30,8 @@ from turnchart.machine.stream import Answer
 if TYPE_CHECKING:
     from turnchart.machine.outfit import Outfit
 
+_log = logging.getLogger("turnchart.driver")
+
 
 async def requesting(driver: Driver) -> Event:
     """Make one attempt: respond, or request_failed."""
@@ -46,6 +49,8 @@ async def requesting(driver: Driver) -> Event:
         prepared = await _prepare(agent, config)
     if now.cause is not None:
         return Event.CANCEL
+    if not isinstance(prepared, PreparedCall):  # pyright: ignore[reportUnnecessaryIsInstance]  # foreign
+        raise TypeError(f"model {config.model!r} prepared a {type(prepared).__name__}, not a PreparedCall")
     now.model, now.retry_kinds = prepared.config.model, prepared.retry_kinds
     now.attempts[now.model] = now.attempts.get(now.model, 0) + 1
     request = _admit(agent, prepared)
@@ -284,9 +289,7 @@ async def _stream(agent: Outfit, prepared: PreparedCall, request: ModelRequest) 
         return opened[-1]
 
     try:
-        verdict = await agent.ask(
-            "stream", lambda: Stream(request=request, **agent.common()), inner=inner
-        )
+        verdict = await agent.ask("stream", lambda: Stream(request=request, **agent.common()), inner=inner)
         chunks = cast("AsyncIterator[Chunk]", verdict.value if verdict is not None else None)
         if agent.turning.cause is not None:
             await _close(chunks)
@@ -359,10 +362,17 @@ def _frame(agent: Outfit, frame: str, **data: Any) -> None:
 
 
 async def _close(chunks: AsyncIterator[Chunk]) -> None:
-    """Close a stream that may not be at its end: the connection behind it is given back at once."""
+    """Close a stream that may not be at its end: the connection behind it is given back at once.
+
+    What came is what counts: a stream that cannot be closed, or goes on streaming, changes no answer.
+    """
     close = getattr(chunks, "aclose", None)
-    if close is not None:
+    if close is None:
+        return
+    try:
         await close()
+    except Exception as error:  # noqa: BLE001  # an adapter may raise what it likes
+        _log.warning("a stream could not be closed: %s: %s", type(error).__name__, error)
 
 
 async def _normalised(chunks: AsyncIterator[Chunk]) -> AsyncIterator[Chunk]:

@@ -97,7 +97,7 @@ class Answer:
         """
         kind = chunk.__class__
         if kind is TextDelta or kind is ThinkingDelta or kind is ToolCallDelta:
-            text = chunk.text  # type: ignore[union-attr]  # deltas have one, and an index
+            text: Any = chunk.text  # type: ignore[union-attr]  # deltas have one, and an index
             if text.__class__ is not str:
                 raise _Nonsense(chunk)
             block = self._blocks.get(chunk.block)  # type: ignore[union-attr]  # as above
@@ -121,8 +121,8 @@ class Answer:
                 if block is not None and not block.closed:
                     block.closed, block.signature = True, signature
             case UsageReport(Mapping() as usage) if all(type(count) is int for count in usage.values()):
-                self.usage = freeze(dict(usage))
-                return UsageReport(self.usage)
+                self.usage = usage = freeze(dict(usage))
+                return UsageReport(usage)
             case Finish(reason, Failure() | None as failure, replay) if reason in _REASONS:
                 self.finish = Finish(reason, failure, freeze(replay))
                 return self.finish
@@ -184,6 +184,8 @@ class Answer:
             if block.kind == "tool_call":
                 if keeps_calls:
                     id = block.id if block.id and block.id not in ids else f"{call_id}.{index}"
+                    while id in ids:  # a model may choose what looks like one of ours
+                        id += "+"
                     ids.add(id)
                     asked = {"type": "tool_call", "id": id, "name": block.name, "arguments": _arguments(text)}
                     content.append(ToolCall.of_fields(asked))

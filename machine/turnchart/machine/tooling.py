@@ -19,6 +19,7 @@ from turnchart.machine.driver import Driver, first_error
 from turnchart.machine.entries import Entry, Frozen, freeze
 from turnchart.machine.errors import AppendRefused, HookFailed, SessionError, named_text_of
 from turnchart.machine.messages import Text, ToolCall, ToolResultMessage, UserMessage
+from turnchart.machine.outcomes import outcome_of
 from turnchart.machine.permissions import stricter
 from turnchart.machine.points import Ask, Block, Deny, PostTool, PreTool, RunTool, ToolOutcome
 from turnchart.machine.states import Event
@@ -339,9 +340,9 @@ class Batch:
         except ToolArgumentError as error:
             return _error(str(error), "INVALID_ARGUMENTS")
         value = verdict.value if verdict is not None else None
-        return (
-            value if isinstance(value, ToolOutcome) else _error("A tool hook gave no outcome.", "HOOK_FAILED")
-        )
+        if not isinstance(value, ToolOutcome):
+            return _error("A tool hook gave no outcome.", "HOOK_FAILED")
+        return outcome_of(value)  # a hook may have put anything into it
 
     def _end(self, call: ToolCall, done: Done) -> None:
         self._done[call.id] = done
@@ -419,7 +420,7 @@ class Batch:
     def close(self) -> AppendRefused | SessionError | None:
         """Give every call its result, without an await: what finished is kept, the rest is said to be cut.
 
-        Returns what refused one of them; it is the reason for the closing, or will refuse the closing row too.
+        Returns what refused one of them: the reason for the closing, or what will refuse its row too.
         """
         refused: AppendRefused | SessionError | None = None
         for call in (*self._started, *self._todo):

@@ -65,11 +65,11 @@ class Turning:
     """
 
     __slots__ = (
-        "abort", "admitted", "answer", "asking", "attempt", "attempt_id", "attempts", "batch", "calls", "cause",
-        "claimed", "dispatched", "draft", "error", "failure", "fallback", "items", "left_out", "message", "messages",
-        "model", "must_stop", "number", "offered", "outcome", "owed", "reason", "rendered", "results",
-        "retries", "retry_kinds", "series", "step", "told", "tool_calls", "tools", "waited",
-        "watched",
+        "abort", "admitted", "answer", "asking", "attempt", "attempt_id", "attempts", "batch", "calls",
+        "cause", "claimed", "dispatched", "draft", "error", "failure", "fallback", "items", "left_out",
+        "message", "messages", "model", "must_stop", "number", "offered", "outcome", "owed", "reason",
+        "rendered", "results", "retries", "retry_kinds", "series", "step", "told", "tool_calls",
+        "tools", "waited", "watched",
     )  # fmt: skip
 
     def __init__(self, number: int) -> None:

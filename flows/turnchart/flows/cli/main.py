@@ -5,6 +5,7 @@ import gc
 import os
 import sys
 from collections.abc import Sequence
+from typing import Final
 
 os.environ.setdefault("TYPER_USE_RICH", "0")  # asked once, when typer is imported
 
@@ -22,6 +23,8 @@ from turnchart.machine.errors import TurnchartError
 
 PROBLEMS, NOT_TRUSTED, INTERRUPTED = 1, 3, 130
 """Exit codes, beside 0 and those of wrong usage (2)."""
+_RUN_OTHERS: Final = ("turnchart.flows.cli.running", "turnchart.flows.plugins")
+"""Loaded where tools or plug-ins may run, which may rely on what Python does at the exit."""
 
 app = typer.Typer(
     name="turnchart",
@@ -42,7 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     Args:
         arguments: Without the name of the program; None takes those of the process.
     """
-    _spare_the_collector()
+    gc.set_threshold(100_000)  # a command makes much, drops little, and is soon over
+    atexit.register(_spare_the_collector)
     try:
         app(args=arguments, prog_name="turnchart")
     except NotTrusted as error:
@@ -57,9 +61,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _spare_the_collector() -> None:
-    """Collect garbage seldom, and not at the exit: a command makes much, drops little, and is soon over."""
-    gc.set_threshold(100_000)
-    atexit.register(gc.freeze)
+    """Let the exit be quick: what only our own code made need not be searched for cycles once more."""
+    if sys.modules.keys().isdisjoint(_RUN_OTHERS):
+        gc.freeze()
 
 
 def _say(text: str, code: int) -> None:
