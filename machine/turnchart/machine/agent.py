@@ -481,8 +481,9 @@ class Agent(Outfit):
         """
         if self.state is not State.IDLE:
             raise AgentBusy(self.state)
-        self.turning = Turning(self.turning.number)
+        before, self.turning = self.turning, Turning(self.turning.number)
         self.go(Event.MAINTAIN)
+        during = self.turning
         try:
             return await job(self)
         finally:
@@ -492,4 +493,6 @@ class Agent(Outfit):
             finally:
                 self._start(Event.MAINTAINED)
                 self._latched = False
+                if self.turning is during:
+                    self.turning = before
                 self._release()

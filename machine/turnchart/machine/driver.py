@@ -149,7 +149,7 @@ class Driver(Acts):
                 await self._drive()
                 if self.signals.heard:
                     await self.signals.deliver()
-                if self.state is State.IDLE:
+                if self.state not in TURN_STATES:
                     break
         finally:
             if self.state in TURN_STATES:
@@ -281,7 +281,8 @@ class Driver(Acts):
             try:
                 await passed.wait()
             finally:
-                (self._gates or {}).pop(self.state, None)
+                if self._gates is not None and self._gates.get(self.state) is gate:
+                    del self._gates[self.state]
 
 
 def first_error(error: BaseException) -> BaseException:
