@@ -58,7 +58,7 @@ PLANS = st.fixed_dictionaries({
     "replies": st.tuples(*[st.lists(st.integers(0, len(REPLIES) - 1), min_size=3, max_size=12)] * 2),
     "capable": st.tuples(st.booleans(), st.booleans()),
     "context": cycle(4), "convert": cycle(3), "request": cycle(4), "pre_step": cycle(3), "stream": cycle(2),
-    "request_error": cycle(3), "beside": cycle(6), "prepare": cycle(1),
+    "request_error": cycle(3), "beside": cycle(7), "prepare": cycle(1),
 })  # fmt: skip
 
 
@@ -72,10 +72,11 @@ QUIET: dict[str, Any] = {
 class Filled(ScriptedModel):
     """A scripted model whose adapter fills in a setting, and sometimes cannot prepare a call."""
 
-    def __init__(self, id: str, replies: Sequence[Scripted], capable: bool, fails: "Ways") -> None:
+    def __init__(self, id: str, replies: Sequence[int], capable: bool, fails: "Ways") -> None:
         super().__init__(
-            replies, default="ok", id=id, capabilities=("system_prompt_update",) if capable else ()
-        )
+            [REPLIES[i] for i in replies], default="ok", id=id,
+            capabilities=("system_prompt_update",) if capable else (),
+        )  # fmt: skip
         self._fails = fails
 
     async def prepare(self, config: RequestConfig, abort: AbortSignal) -> PreparedCall:
@@ -125,9 +126,7 @@ class History:
         self.session = Session.memory()
         self._board = Board(PROMPTS[0])
         self._models = {
-            id: Filled(
-                id, [REPLIES[i] for i in plan["replies"][at]], plan["capable"][at], Ways(plan["prepare"])
-            )
+            id: Filled(id, plan["replies"][at], plan["capable"][at], Ways(plan["prepare"]))
             for at, id in enumerate("ab")
         }
         self._beside = Ways(plan["beside"])
@@ -231,6 +230,8 @@ class History:
                     agent.abort()
                 case 6:
                     self._board.text = PROMPTS[1]
+                case 7:
+                    agent.session.append_custom_message("note", "written to the session")
                 case _:
                     pass
 

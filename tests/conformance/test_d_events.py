@@ -3,14 +3,15 @@
 import copy
 
 import pytest
-from tests.conformance.hearing import admitted, roles, said, watched
+from tests.conformance.hearing import admitted, roles, said, users, watched
 from tests.conformance.toolkit import all_of, asks
-from tests.machine.drive import scripted, slows, types
+from tests.machine.drive import scripted, slows, texts, types
 
 from turnchart.machine import (
     CustomMessage,
     Failure,
     Reply,
+    UserMessage,
     tool,
 )
 from turnchart.machine.abort import AbortSignal
@@ -20,6 +21,7 @@ from turnchart.machine.ui import (
     SavePoint,
     UiEvent,
 )
+from turnchart.testing import FakeClock
 
 
 async def test_d4_an_answer_is_in_the_log_before_its_save_point_and_so_are_the_writes() -> None:
@@ -74,3 +76,28 @@ async def test_b9_an_attempt_that_was_cut_off_before_it_showed_anything() -> Non
     assert (end.attempt, end.message["stop_reason"], end.failure) == (1, "aborted", None)
     assert roles(agent.session) == ["user"]
     assert agent.view.error_message is None
+
+
+async def test_d10_an_appended_message_is_written_at_once_or_at_the_end_of_the_step() -> None:
+    clock = FakeClock()
+
+    @tool
+    def note() -> str:
+        """Ask for two writes."""
+        agent.append_message([UserMessage("by"), UserMessage("the way")])
+        assert types(agent.session)[-1] == "tool/call"
+        return "noted"
+
+    async with watched([asks("note"), "done"], tools=[note], clock=clock) as (agent, heard):
+        with pytest.raises(ValueError, match="must not be empty"):
+            agent.append_message("")
+        agent.append_message("before")
+        (first,) = all_of(agent.session, "user/message")
+        assert first.data["message"]["time"] == clock.now()
+        assert first.data["message"]["id"]
+        await agent.prompt("x")
+    assert texts(agent.session, "user/message") == ["before", "x", "by", "the way"]
+    assert users(agent) == [["before", "x"], ["before", "x", "by", "the way"]]
+    ids = [entry.data["message"]["id"] for entry in all_of(agent.session, "user/message")]
+    assert len(set(ids)) == 4
+    assert heard.names().count("ms user") == heard.names().count("me user") == 4

@@ -20,7 +20,7 @@ from turnchart.machine import (
 )
 from turnchart.machine.abort import AbortSignal
 from turnchart.machine.entries import Frozen
-from turnchart.machine.points import AfterStep, PreStep, PreTool, Reject, Request, TurnStopping
+from turnchart.machine.points import AfterStep, PreStep, PreTool, Reject, Request, Stop, TurnStopping
 
 
 def numbers(session: Session) -> list[int]:
@@ -155,9 +155,7 @@ async def test_i035_an_abort_that_keeps_the_inbox_parks_it_until_a_wake() -> Non
         drop(agent)
 
 
-@pytest.mark.parametrize(
-    "broken", [Failure("auth"), ValueError("no")], ids=["request", "adapter"]
-)
+@pytest.mark.parametrize("broken", [Failure("auth"), ValueError("no")], ids=["request", "adapter"])
 async def test_i036_an_errored_turn_parks_what_waits(broken: Any) -> None:
     async with scripted([broken, "b", "c"]) as agent:
         agent.follow_up("x")
@@ -276,7 +274,7 @@ async def test_i043_a_failed_request_keeps_its_facts_in_the_log() -> None:
         "turn": 1, "reason": "error", "steps": 1,
         "error": {"kind": "invalid_request", "status": 400, "message": "too long (req-7)"},
     }  # fmt: skip
-    with pytest.raises(TurnFailed, match="turn 1 ended as error.*too long"):
+    with pytest.raises(TurnFailed, match=r"turn 1 ended as error.*too long"):
         turn.check()
 
 
@@ -284,9 +282,7 @@ async def test_i043_a_failed_request_keeps_its_facts_in_the_log() -> None:
 
 
 async def test_after_any_other_reason_than_completed_what_waits_is_parked() -> None:
-    def stop(_: AfterStep) -> Any:
-        from turnchart.machine.points import Stop
-
+    def stop(_: AfterStep) -> Stop:
         return Stop("enough")
 
     async with scripted(["a", "b"], hooks={"after_step": [stop]}) as agent:

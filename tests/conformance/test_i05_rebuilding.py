@@ -72,12 +72,13 @@ async def test_the_histories_have_in_them_what_the_theorem_is_about() -> None:
         "acts": [
             ("prompt", 0), ("board", 1), ("prompt", 1), ("facts", 1), ("model", 1), ("prompt", 2),
             ("custom", 0), ("replace", 0), ("prompt", 3), ("reopen", 0), ("tools", 0), ("prompt", 4),
-            ("thinking", 0), ("navigate", 0), ("inject", 0), ("prompt", 5), ("board", 2), ("prompt", 0), ("prompt", 1),
+            ("thinking", 0), ("navigate", 0), ("inject", 0), ("prompt", 5), ("board", 2),
+            ("prompt", 0), ("prompt", 1),
         ],
         "replies": ([0, 1, 3, 4, 2, 5, 6, 7, 8, 9], [3, 1, 9, 5, 4, 0]), "capable": (True, False),
         "context": [0, 1, 2, 3, 4], "convert": [0, 0, 1, 2, 3], "request": [0, 0, 1, 2, 3, 4],
         "pre_step": [0, 2, 1, 0, 0, 0, 3], "stream": [0, 0, 0, 1, 0, 0, 2], "request_error": [0, 1, 2, 3],
-        "beside": [0, 1, 2, 3, 4, 0, 0, 6, 0, 0, 0, 5], "prepare": [*[0] * 13, 1],
+        "beside": [0, 1, 2, 3, 4, 7, 0, 6, 0, 0, 0, 5], "prepare": [*[0] * 13, 1],
     }  # fmt: skip
     history = History(plan)
     await history.play()

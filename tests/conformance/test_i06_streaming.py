@@ -446,9 +446,9 @@ def wrong(kind: Any, *given: Any, **named: Any) -> Any:
     [
         "text", None, wrong(TextDelta, None), wrong(TextDelta, "x", "0"), wrong(BlockStart, "image"),
         wrong(BlockStart, "text", None), wrong(BlockStart, "tool_call", 0, 1, "add"),
-        wrong(BlockEnd, 0, b"x"), wrong(BlockEnd, "0"), wrong(UsageReport, {"input": "3"}), wrong(UsageReport, {3: 4}),
-        wrong(UsageReport, None), wrong(Finish, "done"), wrong(Finish, "stop", "why"),
-        Finish("stop", replay=object()), Finish("stop", replay=float("nan")),
+        wrong(BlockEnd, 0, b"x"), wrong(BlockEnd, "0"), wrong(UsageReport, {"input": "3"}),
+        wrong(UsageReport, {3: 4}), wrong(UsageReport, None), wrong(Finish, "done"),
+        wrong(Finish, "stop", "why"), Finish("stop", replay=object()), Finish("stop", replay=float("nan")),
     ],
     ids=repr,
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""I.11 of the lifecycle: a job that runs while no turn can begin, and the wakes that are kept for after it."""
+"""I.11 of the lifecycle: a job that runs while no turn can begin, and the wakes that are kept meanwhile."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any

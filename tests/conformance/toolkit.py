@@ -1,4 +1,4 @@
-"""What the conformance tests of tools, stops, hooks and bad input share: tools that write down what they do."""
+"""What the tests of tools, stops, hooks and bad input share: tools that write down what they do."""
 
 from collections.abc import Callable, Sequence
 from itertools import groupby
@@ -7,7 +7,9 @@ from typing import Any
 from tests.machine.drive import Act
 
 from turnchart.machine import Agent, Entry, Reply, Session, Tool, ToolCall, ToolContext, tool
+from turnchart.machine.entries import decode
 from turnchart.machine.points import ToolOutcome
+from turnchart.machine.stores import MemoryStore
 from turnchart.testing import FakeClock
 
 Seen = list[str]
@@ -34,10 +36,11 @@ def parallels(seen: Seen, **seconds: float) -> list[Tool]:
 
 
 def ran(seen: Seen) -> Seen:
-    """Return what happened, with bodies that began together in the order of their names: trio shuffles them."""
+    """Return what happened, bodies that began together in the order of their names: trio shuffles them."""
     found: Seen = []
     for began, group in groupby(seen, key=lambda each: each.endswith("+")):
-        found += sorted(group) if began else group
+        each = list(group)
+        found += sorted(each) if began else each
     return found
 
 
@@ -118,3 +121,16 @@ def ordered(seen: Sequence[str], *expected: str) -> bool:
     """Whether these happened in this order, whatever else did."""
     rest = iter(seen)
     return all(each in rest for each in expected)
+
+
+class StrictStore(MemoryStore):
+    """Keeps nothing, but takes only what can be written as JSON and read again as the same."""
+
+    def append(self, entry: Entry) -> None:
+        """Refuse what a file could not hold."""
+        assert Entry.of(decode(entry.line())) == entry
+
+
+def strict() -> Session:
+    """Return a session that holds every entry against its JSON."""
+    return Session(StrictStore())

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from tests.machine.drive import types
+from tests.machine.histories import put
 
 from turnchart.machine import Agent, Entry, ScriptedModel, Session, Signal
 from turnchart.machine.abort import AbortSignal
@@ -11,6 +12,14 @@ from turnchart.machine.models import PreparedCall, RequestConfig
 from turnchart.machine.scripted import Scripted
 
 INBOX = "agent/inbox/spliced"
+
+Send = Callable[[Agent, str], object]
+SENDS: dict[str, Send] = {
+    "follow_up": lambda agent, text: agent.follow_up(text),
+    "steer": lambda agent, text: agent.steer(text),
+    "inject": lambda agent, text: agent.inject(text),
+    "next_turn": lambda agent, text: agent.next_turn(text),
+}
 
 
 def hear(agent: Agent, *kinds: str) -> list[str]:
@@ -61,6 +70,14 @@ def when(agent: Agent, wanted: str, act: Callable[[], object], *, times: int = 1
 def refuse(session: Session, *kinds: str) -> Callable[[], None]:
     """Let a validator refuse these types of entries; return a function that stops that."""
     return session.validate(lambda entry: "vetoed" if entry.type in kinds else None)
+
+
+def parked(*items: tuple[str, Any]) -> Session:
+    """Return a session in which these wait: texts, with the call that put them there."""
+    session = Session.memory()
+    for text, origin in items:
+        put(session, text, origin)
+    return session
 
 
 def ends(session: Session) -> list[str]:

@@ -46,6 +46,11 @@ def slows(*numbers: int) -> Reply:
     return calls(*(("slow", {"n": n}) for n in numbers))
 
 
+def always(answer: object) -> Callable[[Any], Any]:
+    """Return a hook that answers this whatever it gets."""
+    return lambda payload: answer
+
+
 @asynccontextmanager
 async def scripted(
     replies: Sequence[Scripted], *, clock: FakeClock | None = None, **settings: Any

@@ -378,7 +378,7 @@ def _time(_points: Checkpoints, _: Late) -> dict[str, Any]:
 
 
 def _polls(points: Checkpoints, _: Late) -> dict[str, Any]:
-    given = {"steering": ["left", None, "right"], "follow_up": ["and then"]}
+    given: dict[str, list[str | None]] = {"steering": ["left", None, "right"], "follow_up": ["and then"]}
 
     async def steering() -> str | None:
         await points.here()

@@ -175,6 +175,25 @@ async def test_cancelling_a_prompt_that_still_waits_takes_it_back() -> None:
         assert texts(agent.session, "assistant/message") == ["late"]
 
 
+async def test_a_prompt_that_cannot_be_taken_back_stays_and_the_cancellation_goes_on() -> None:
+    async with scripted([Failure("auth"), Reply("late", delay=5)]) as agent:
+        agent.follow_up("one")
+        agent.follow_up("two")
+        await agent.idle()
+        stop = agent.session.validate(lambda entry: "no" if "outcome" in entry.data else None)
+        with anyio.CancelScope() as scope:
+            async with anyio.create_task_group() as group:
+                group.start_soon(agent.prompt, "three")
+                await agent.until(State.REQUESTING)
+                scope.cancel()
+        assert scope.cancelled_caught
+        assert [item.messages[0].text for item in agent.queued.next_turn] == ["three"]
+        stop()
+        agent.abort()
+        await agent.idle()
+        drop(agent)
+
+
 async def test_the_driver_cannot_wait_for_itself() -> None:
     said: list[str] = []
     async with scripted(["a"]) as agent:

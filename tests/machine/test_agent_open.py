@@ -7,8 +7,8 @@ from typing import Any
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
+from tests.machine.drive import always, calls, drop, scripted, texts, types
 
-from tests.machine.drive import calls, drop, scripted, texts, types
 from turnchart.machine import (
     Agent,
     AppendRefused,
@@ -57,7 +57,7 @@ async def test_both_run_once_per_open_and_say_why() -> None:
 
 async def test_context_is_added_to_a_new_session_only() -> None:
     session = Session.memory()
-    hooks: dict[str, list[Any]] = {"session_start": [lambda payload: AddContext("the facts")]}
+    hooks: dict[str, list[Any]] = {"session_start": [always(AddContext("the facts"))]}
     async with scripted(["a"], session=session, hooks=hooks) as agent:
         assert agent.state == "idle"
         assert types(session) == ["hook/result", "agent/inbox/spliced"]
@@ -119,7 +119,9 @@ async def test_what_is_sent_while_it_closes_waits_for_the_next_open() -> None:
     assert texts(session, "user/message") == ["late"]
 
 
-async def test_a_failing_end_does_not_keep_the_session(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_failing_end_does_not_keep_the_session(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     def end(payload: SessionEnd) -> None:
         raise ValueError("boom")
 
@@ -173,17 +175,21 @@ async def test_an_error_of_the_body_goes_on_as_it_is() -> None:
         pass
 
     agent = scripted_without_check([Reply("late", delay=5)])
-    with pytest.raises(Mine):
+
+    async def fail() -> None:
         async with agent:
             agent.follow_up("x")
             raise Mine
+
+    with pytest.raises(Mine):
+        await fail()
     assert verify(agent.session.entries).open is False
     drop(agent)
 
 
 async def test_a_bug_of_ours_closes_the_turn_and_is_raised_again() -> None:
     agent = scripted_without_check(["a"])
-    agent.poll_steering = lambda: agent.did("post_tool")  # type: ignore[assignment, func-returns-value]  # on purpose
+    agent.poll_steering = lambda: agent.did("post_tool")
     with pytest.raises(InternalError, match="does not declare `post_tool`"):
         async with agent:
             await agent.prompt("x")
@@ -293,6 +299,7 @@ async def test_what_a_hook_remembers_survives_a_reopen(tmp_path: Path) -> None:
     async def look(payload: PreStep) -> None:
         assert payload.memory == {}
 
+    session = Session.memory()
     for _ in range(2):
         session = Session.jsonl(tmp_path / "s.jsonl")
         async with scripted(["a", "b"], session=session, hooks={"pre_step": [count, look]}) as agent:
@@ -416,15 +423,15 @@ async def test_a_wake_that_cannot_be_honoured_after_it_leaves_the_agent_idle() -
 
 async def test_leaving_tells_a_job_and_waits_for_it() -> None:
     over: list[str] = []
+    agent = Agent(ScriptedModel())
+
+    async def job(agent: Agent) -> None:
+        over.append(await agent.turning.abort.wait())
+        agent.session.append("session_info", Frozen(name="tidied"))
+
     async with anyio.create_task_group() as group:
-        async with Agent(ScriptedModel()) as agent:
-
-            async def job(agent: Agent) -> None:
-                over.append(await agent.turning.abort.wait())
-                agent.session.append("session_info", Frozen(name="tidied"))
-
+        async with agent:
             group.start_soon(agent.maintain, job)
-            await checkpoint()
             while agent.state != "maintenance":
                 await checkpoint()
         assert over == ["disposed"]

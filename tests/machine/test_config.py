@@ -13,10 +13,16 @@ from turnchart.machine.messages import FAILURE_KINDS
 def test_the_defaults_are_those_of_the_design() -> None:
     assert Queues() == Queues(steering="all", follow_up="one-at-a-time")
     retry = RetryPolicy()
-    assert (retry.max_attempts, retry.base_delay, retry.max_delay, retry.honor_retry_after) == (5, 1, 60, True)
-    assert set(retry.retry_on) == {
-        "rate_limit", "overloaded", "server_error", "timeout", "connection", "incomplete_stream", "empty_response",
-    }  # fmt: skip
+    assert (retry.max_attempts, retry.base_delay, retry.max_delay, retry.honor_retry_after) == (
+        5,
+        1,
+        60,
+        True,
+    )
+    assert retry.retry_on == (
+        "rate_limit", "overloaded", "server_error", "timeout", "connection", "incomplete_stream",
+        "empty_response",
+    )  # fmt: skip
     limits = Limits()
     assert (limits.max_steps, limits.max_continues, limits.parallel_tools) == (100, 8, 10)
     assert (limits.max_tool_calls, limits.max_seconds) == (None, None)
@@ -28,8 +34,9 @@ def test_a_queue_mode_that_does_not_exist_is_named_with_those_that_do(name: str)
         Queues(**{name: "some"})  # type: ignore[arg-type]  # on purpose
 
 
+COUNTS = ("max_steps", "max_tool_calls", "parallel_tools")
 WRONG_LIMITS: list[tuple[str, Any]] = [
-    *[(name, value) for name in ("max_steps", "max_tool_calls", "parallel_tools") for value in (0, -1, 1.5, nan, True, "3")],
+    *[(name, value) for name in COUNTS for value in (0, -1, 1.5, nan, True, "3")],
     ("parallel_tools", None),
     *[("max_seconds", value) for value in (0, -1, nan)],
     ("max_continues", -1),
@@ -44,7 +51,8 @@ def test_a_wrong_limit_is_refused_by_name(name: str, value: Any) -> None:
 
 @pytest.mark.parametrize("name", ["max_steps", "max_tool_calls", "max_seconds", "max_continues"])
 def test_none_is_no_limit(name: str) -> None:
-    assert getattr(Limits(**{name: None}), name) is None
+    given: dict[str, Any] = {name: None}
+    assert getattr(Limits(**given), name) is None
 
 
 def test_no_continue_at_all_may_be_asked_for() -> None:

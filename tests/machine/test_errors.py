@@ -14,6 +14,8 @@ from turnchart.machine.errors import (
     TransitionError,
     TurnchartError,
     TurnFailed,
+    named_text_of,
+    text_of,
 )
 from turnchart.machine.messages import Failure
 from turnchart.machine.states import Event, State
@@ -75,3 +77,15 @@ def test_errors_keep_their_facts() -> None:
     assert str(failed) == "model request failed (quota): no money left after 5 attempts"
     assert str(RequestFailed(Failure("quota"))) == "model request failed (quota)"
     assert TurnFailed("no turn took it").turn is None
+
+
+class _Mute(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+def test_what_a_foreign_error_says_is_read_without_harm() -> None:
+    assert [text_of(each) for each in (ValueError("no"), ValueError(), _Mute())] == ["no", "", ""]
+    assert [named_text_of(each) for each in (ValueError("no"), ValueError(), _Mute())] == [
+        "ValueError: no", "ValueError", "_Mute",
+    ]  # fmt: skip

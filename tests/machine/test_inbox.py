@@ -182,6 +182,38 @@ def test_remove_discards_one_that_waits() -> None:
     assert made.remove("s2") is None
 
 
+def test_what_waits_is_found_by_its_id_or_by_that_of_a_message_of_it() -> None:
+    made = inbox(("p1", "prompt"), ("s1", "steer"), ("s2", "steer"))
+    made.apply(made.insert("rider", item("s2.0", "next_turn", "a")))  # an item named as a message is
+    assert made.find("s1.0") == made.find("s1") == ("next-step", 0)
+    assert made.find("s2.0") == ("rider", 0)
+    assert made.item("p1.0") == item("p1", "prompt")
+    assert made.item("unknown") is None
+
+
+def test_replace_gives_an_item_other_messages_in_its_place() -> None:
+    made = inbox(("s1", "steer"), ("s2", "inject"), ("s3", "steer"))
+    splice = made.replace(item("s2", "inject"), item("new", "inject", "a", "b").messages)
+    assert (splice.data["start"], splice.data["removed_count"], splice.data["outcome"]) == (1, 1, "replaced")
+    assert ids(splice.removed) == ["s2"]
+    made.check(splice.data)
+    made.apply(splice.data)
+    assert made.next_step[1] == Item("s2", "inject", item("new", "inject", "a", "b").messages)
+    assert made.claimed == []
+    assert (made.find("s2.0"), made.find("new.1")) == (None, ("next-step", 1))
+
+
+def test_a_message_is_known_from_its_insertion_until_it_is_given_up() -> None:
+    made = inbox(("s1", "steer"), ("s2", "steer"))
+    assert made.knows("s1.0")
+    claim(made)
+    assert made.knows("s1.0")
+    made.admitted("s1.0")
+    made.give_up()
+    made.give_up()  # does nothing
+    assert (made.knows("s1.0"), made.knows("s2.0"), made.claimed) == (True, False, [])
+
+
 def test_clear_discards_all_but_the_riders() -> None:
     made = inbox(("p1", "prompt"), ("s1", "steer"), ("r1", "next_turn"), ("s2", "steer"))
     splices = made.clear()
@@ -222,6 +254,14 @@ def test_what_is_admitted_is_claimed_no_more_message_by_message() -> None:
         (Frozen(target="next-step", start=1, removed_count=-1), r"\[1:0\] is outside the 2 items"),
         (Frozen(target="next-turn", start=0, inserted=(item("s1"),)), "the item 's1' waits already"),
         (Frozen(target="rider", start=0, inserted=(item("x"), item("x"))), "the item 'x' waits already"),
+        (
+            Frozen(target="rider", start=0, inserted=(Item("x", "steer", item("s1").messages),)),
+            "the message 's1.0' waits already",
+        ),
+        (
+            Frozen(target="rider", start=0, inserted=(Item("x", "steer", item("y").messages * 2),)),
+            "the message 'y.0' waits already",
+        ),
         (Frozen(target="next-step", start="0"), "not supported between"),
         (Frozen(target="next-step"), "start"),
         (Frozen(start=0), "target"),

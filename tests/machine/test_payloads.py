@@ -79,7 +79,9 @@ def test_hooks_may_change_what_the_contract_names_and_nothing_else(kind: type[Pa
         if field.name in kind.may_change:
             assert payload.replace(**{field.name: getattr(payload, field.name)}) == payload
         else:
-            with pytest.raises(TypeError, match=rf"{kind.__name__}\.{field.name} cannot be changed by a hook"):
+            with pytest.raises(
+                TypeError, match=rf"{kind.__name__}\.{field.name} cannot be changed by a hook"
+            ):
                 payload.replace(**{field.name: None})
 
 
@@ -129,7 +131,10 @@ async def test_without_a_world_it_says_what_is_missing() -> None:
 @pytest.mark.parametrize(
     ("payload", "own"),
     [
-        (PreTool(tool="add", args={"a": 1}, call_id="c1"), {"tool": "add", "args": {"a": 1}, "call_id": "c1"}),
+        (
+            PreTool(tool="add", args={"a": 1}, call_id="c1"),
+            {"tool": "add", "args": {"a": 1}, "call_id": "c1"},
+        ),
         (RequestError(kind="timeout", attempt=2, model="m"), {"kind": "timeout", "attempt": 2, "model": "m"}),
         (Assemble(sections=("a",), tools=("add",)), {"sections": ("a",), "tools": ("add",), "contexts": {}}),
         (Context(messages=(UserMessage("x"),)), {"messages": (UserMessage("x"),)}),

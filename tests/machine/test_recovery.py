@@ -3,9 +3,11 @@
 Scenarios 259 to 265 in full: test_brackets.py.
 """
 
+import pytest
 from tests.machine.histories import Kept, claim, folds, item, lines, put, reopened, turn
 
 from turnchart.machine.entries import Frozen
+from turnchart.machine.errors import AppendRefused, SessionLocked
 from turnchart.machine.messages import AssistantMessage
 from turnchart.machine.session import Session
 from turnchart.machine.verify import verify
@@ -118,3 +120,39 @@ def test_recovery_that_is_cut_off_anywhere_is_finished_by_the_next() -> None:
         again = Session(Kept(whole.entries[:cut]))
         again.attach()
         assert lines(again.entries) == lines(whole.entries)
+
+
+def test_a_session_is_attached_once_until_it_is_closed() -> None:
+    session = Session(Kept(), now=lambda: 5.0)
+    session.attach()
+    with pytest.raises(SessionLocked, match="by another agent of this process; leave that one first"):
+        session.attach(lambda: 9.0)
+    assert session.append("custom", Frozen(kind="mine", data=1)).time == 5.0
+    session.close()
+    session.close()  # does nothing
+    session.attach(lambda: 9.0)
+    assert session.append("custom", Frozen(kind="mine", data=1)).time == 9.0
+
+
+def test_an_attachment_whose_recovery_is_refused_is_none() -> None:
+    session = Session(Kept(), now=lambda: 5.0)
+    session.append("turn/start", Frozen(turn=1))
+    stop = session.validate(lambda entry: "no")
+    with pytest.raises(AppendRefused):
+        session.attach()
+    with pytest.raises(AppendRefused):
+        session.recover()
+    stop()
+    session.attach()
+    assert not session.brackets.turn_open
+
+
+def test_a_message_enters_the_conversation_once() -> None:
+    session = Session(Kept(), now=lambda: 5.0)
+    said = item("a").messages[0]
+    first = session.append("user/message", Frozen(message=said))
+    with pytest.raises(AppendRefused, match=r"the message 'a\.0' is in the conversation already"):
+        session.append("user/message", Frozen(message=said))
+    here = (first.seq, first.seq)
+    session.append("user/message", Frozen(message=said), replaces=here, sources=(first.seq,))
+    assert folds(reopened(session)) == folds(session)

@@ -13,6 +13,9 @@ from turnchart.machine.signals import Signal, Signals
 ABORT = AbortSignal()
 
 
+def _start_nothing(*_: object) -> None: ...
+
+
 def told(*kinds: str) -> Signals:
     """Return signals with these waiting."""
     signals = Signals()
@@ -103,7 +106,7 @@ async def test_a_failure_is_contained_logged_once_per_listener_and_the_listener_
     signals.on(None, ears.plain("last"))
     await signals.deliver()
     signals.put(Signal("c", {}), ABORT)
-    signals.deliver_now(lambda act: calls.append("task"))
+    signals.deliver_now(lambda *_: calls.append("task"))
     assert calls == ["a", "b", "task"]
     assert ears.heard == ["last a", "last b", "last c"]
     said = [record.getMessage() for record in caplog.records]
@@ -144,11 +147,11 @@ async def test_a_delivery_to_plain_listeners_stays_in_order_when_one_of_them_cau
     def more(signal: Signal, abort: AbortSignal) -> None:
         if signal.kind == "a":
             signals.put(Signal("b", {}), abort)
-            signals.deliver_now(lambda act: None)
+            signals.deliver_now(_start_nothing)
 
     signals.on(None, more)
     signals.on(None, ears.plain("two"))
-    signals.deliver_now(lambda act: None)
+    signals.deliver_now(_start_nothing)
     assert ears.heard == ["two a", "two b"]
 
 
@@ -158,7 +161,7 @@ async def test_while_a_delivery_runs_nobody_is_told_in_another_order() -> None:
     async def first(signal: Signal, abort: AbortSignal) -> None:
         if signal.kind == "a":
             signals.put(Signal("b", {}), abort)
-            signals.deliver_now(lambda act: None)
+            signals.deliver_now(_start_nothing)
             await checkpoint()
 
     signals.on(None, first)

@@ -1,7 +1,7 @@
 """One streamed answer: put together into a message, and recorded so that every chunk can be had again."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -38,7 +38,11 @@ def content(*chunks: Chunk, interrupted: bool = False) -> Sequence[Any]:
 
 def test_deltas_of_a_block_are_joined_and_blocks_stand_in_the_order_of_their_numbers() -> None:
     found = content(
-        BlockStart("text", 1), ThinkingDelta("hm", 0), TextDelta("a", 1), TextDelta("b", 1), BlockEnd(0, "sig")
+        BlockStart("text", 1),
+        ThinkingDelta("hm", 0),
+        TextDelta("a", 1),
+        TextDelta("b", 1),
+        BlockEnd(0, "sig"),
     )
     assert found == (Thinking("hm", "sig"), Text("ab"))
 
@@ -48,13 +52,17 @@ def test_a_block_needs_no_start_and_an_empty_one_is_left_out() -> None:
 
 
 def test_the_first_end_closes_a_block_and_later_deltas_of_it_are_ignored() -> None:
-    chunks = [TextDelta("a"), BlockEnd(), TextDelta("b"), BlockEnd(0, "late")]
+    chunks: list[Chunk] = [TextDelta("a"), BlockEnd(), TextDelta("b"), BlockEnd(0, "late")]
     assert content(*chunks) == (Text("a"),)
     assert answer(*chunks).count == 4
 
 
 def test_a_tool_call_is_parsed_and_gets_a_positional_id_where_it_has_none() -> None:
-    chunks = [BlockStart("tool_call", 2, "", "add"), ToolCallDelta('{"a":', 2), ToolCallDelta("1}", 2)]
+    chunks: list[Chunk] = [
+        BlockStart("tool_call", 2, "", "add"),
+        ToolCallDelta('{"a":', 2),
+        ToolCallDelta("1}", 2),
+    ]
     message = answer(*chunks).message("m", NOW, "c1.1")
     assert message.tool_calls == (ToolCall("add", {"a": 1}, "c1.1.2"),)
     assert message.stop_reason == "tool_calls"
@@ -103,7 +111,7 @@ def test_usage_and_replay_are_kept_and_the_last_usage_counts() -> None:
 
 
 def test_an_interrupted_answer_keeps_text_and_thoughts_that_are_not_blank() -> None:
-    chunks = [
+    chunks: list[Chunk] = [
         ThinkingDelta(" \n", 0), TextDelta("par", 1), BlockStart("tool_call", 2, "x", "add"),
         ToolCallDelta("{}", 2), UsageReport({"output": 1}),
     ]  # fmt: skip
@@ -141,10 +149,12 @@ def test_a_finish_says_whether_the_request_failed(finish: Finish, failure: Failu
     assert answer(TextDelta("a"), finish).failure == failure
 
 
+WRONG: Any = "wrong"
 NONSENSE: list[Any] = [
-    "text", None, TextDelta(None), TextDelta(b"a"), TextDelta("a", "0"), BlockStart("image"), BlockStart("text", "0"),
-    UsageReport({"input": "three"}), Finish("done"), Finish("stop", replay=object()), BlockEnd(0, 7),
-]  # type: ignore[arg-type]  # on purpose  # fmt: skip
+    "text", None, TextDelta(cast(Any, None)), TextDelta(cast(Any, b"a")), TextDelta("a", WRONG),
+    BlockStart(WRONG), BlockStart("text", WRONG), UsageReport({"input": WRONG}), Finish(WRONG),
+    Finish("stop", replay=object()), BlockEnd(0, cast(Any, 7)),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("chunk", NONSENSE, ids=repr)
@@ -157,7 +167,9 @@ def test_what_is_no_chunk_is_refused_and_changes_nothing(chunk: Any) -> None:
 
 
 def test_the_record_folds_deltas_of_one_block_and_keeps_their_times_as_gaps() -> None:
-    record = answer(TextDelta("a"), TextDelta("b"), TextDelta("c", 1), ThinkingDelta("d", 1), Finish("stop")).record()
+    record = answer(
+        TextDelta("a"), TextDelta("b"), TextDelta("c", 1), ThinkingDelta("d", 1), Finish("stop")
+    ).record()
     at = int(NOW * 1_000_000)
     assert record == (
         {"type": "text_delta", "block": 0, "time": at, "gaps": (1_000_000,), "parts": ("a", "b")},
@@ -179,7 +191,8 @@ CHUNK: st.SearchStrategy[Chunk] = st.one_of(
     st.builds(
         Finish,
         st.sampled_from(["stop", "tool_calls", "max_tokens", "error", "aborted"]),
-        st.none() | st.builds(Failure, st.just("timeout"), st.none() | st.just(2.5), st.none() | st.just(504), TEXTS),
+        st.none()
+        | st.builds(Failure, st.just("timeout"), st.none() | st.just(2.5), st.none() | st.just(504), TEXTS),
         st.none() | st.dictionaries(TEXTS, TEXTS, max_size=2),
     ),
 )

@@ -1,10 +1,10 @@
 """The running turn, read from the log."""
 
-from collections.abc import Iterable
 from typing import Any
 
 from tests.machine.drive import calls, run
-from turnchart.machine import Agent, Entry, Failure, Limits, Reply, Session, ToolCall
+
+from turnchart.machine import Agent, Failure, Limits, Reply, Session, ToolCall
 from turnchart.machine.points import Call, Continue, Deny, PreTool, Request, TurnStopping
 from turnchart.machine.turn_view import NO_TURN, TurnView
 
@@ -13,7 +13,6 @@ def of(session: Session, turn: int) -> TurnView:
     """Return the view of a turn as hooks had it at its end."""
     start = next(e.seq for e in session.entries if e.type == "turn/start" and e.data["turn"] == turn)
     return TurnView(turn, session.entries, start)
-
 
 
 async def test_it_says_what_was_prompted_done_and_used() -> None:
@@ -92,4 +91,9 @@ async def test_it_is_the_same_from_a_log_that_was_read_again(tmp_path: Any) -> N
     agent: Agent
     agent, _ = await run([calls(("add", {"a": 1, "b": 2})), "ok"], "hello", session=session)
     live, again = of(agent.session, 1), of(Session.jsonl(tmp_path / "s.jsonl"), 1)
-    assert (live.prompt, live.calls, live.usage, live.steps) == (again.prompt, again.calls, again.usage, again.steps)
+    assert (live.prompt, live.calls, live.usage, live.steps) == (
+        again.prompt,
+        again.calls,
+        again.usage,
+        again.steps,
+    )

@@ -79,7 +79,8 @@ async def test_output_that_is_no_utf8_is_shown_all_the_same(tmp_path: Path) -> N
 
 
 async def test_a_program_that_takes_too_long_is_killed_with_all_that_it_started(tmp_path: Path) -> None:
-    code = "import subprocess, time; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)']); time.sleep(60)"
+    wait = "import time; time.sleep(60)"
+    code = f"import subprocess; subprocess.Popen([sys.executable, '-c', '{wait}']); {wait}"
     with anyio.fail_after(10), pytest.raises(TimeoutError):
         await world(tmp_path).run(python(code), timeout=0.5)
 

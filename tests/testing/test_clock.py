@@ -62,9 +62,8 @@ async def test_no_time_at_all_is_a_checkpoint(seconds: float) -> None:
 
 async def test_a_body_that_takes_longer_than_its_timeout_is_cut_off_at_that_time() -> None:
     clock = FakeClock(0.0)
-    with anyio.fail_after(1), pytest.raises(TimeoutError):
-        with clock.timeout(5):
-            await clock.sleep(10)
+    with anyio.fail_after(1), pytest.raises(TimeoutError), clock.timeout(5):
+        await clock.sleep(10)
     assert clock.now() == 5.0
 
 
@@ -134,9 +133,8 @@ async def test_advancing_cuts_off_a_body_that_waits_for_no_time_at_all() -> None
     clock = FakeClock(0.0, autojump=False)
 
     async def wait() -> None:
-        with pytest.raises(TimeoutError):
-            with clock.timeout(30):
-                await anyio.sleep_forever()
+        with pytest.raises(TimeoutError), clock.timeout(30):
+            await anyio.sleep_forever()
 
     with anyio.fail_after(1):
         async with anyio.create_task_group() as group:

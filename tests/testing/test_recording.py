@@ -21,10 +21,16 @@ async def test_it_writes_down_entries_points_calls_and_signals_in_order() -> Non
         recording.check()
     performed = [name for name in recording.names if not name.startswith("agent/assistant-stream chunk")]
     assert performed[:8] == [
-        "agent/inbox/inserted", "agent/status running", "turn/start", "agent/inbox/spliced", "agent/inbox/claimed",
-        "assemble", "pre_step", "step/start",
+        "agent/inbox/inserted", "agent/status running", "turn/start", "agent/inbox/spliced",
+        "agent/inbox/claimed", "assemble", "pre_step", "step/start",
     ]  # fmt: skip
-    assert performed[-5:] == ["step/end", "after_step", "turn_stopping", "turn/end completed", "agent/status idle"]
+    assert performed[-5:] == [
+        "step/end",
+        "after_step",
+        "turn_stopping",
+        "turn/end completed",
+        "agent/status idle",
+    ]
     assert [name for name in performed if "tool" in name] == [
         "tool/call", "pre_tool", "tool", "post_tool", "tool/result",
     ]  # fmt: skip
@@ -46,7 +52,9 @@ async def test_what_the_chart_does_not_declare_is_named_with_what_it_does() -> N
         recording = record(agent)
         await agent.prompt("x")
         recording.names.insert(recording.names.index("assemble"), "post_tool")
-        with pytest.raises(AssertionError, match=r"`post_tool`, cannot come in claiming; it could be: .*assemble"):
+        with pytest.raises(
+            AssertionError, match=r"`post_tool`, cannot come in claiming; it could be: .*assemble"
+        ):
             recording.check()
 
 

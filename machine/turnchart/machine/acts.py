@@ -65,12 +65,13 @@ class Acts:
         built_generation: The generation of the view at the last request; when it was opened before the first.
         revision: Counts the attempts of this agent.
         waiters: Who waits for the turn of an item, by the item's id.
+        bodies: The ids of the tasks that run the bodies of async tools.
     """
 
     __slots__ = (
         "_buffer", "_group", "_held", "_latched", "_memories", "_scope", "_task", "_trace", "added_tools",
-        "built_generation", "chains", "clock", "flow", "header", "limits", "name", "queues", "retry",
-        "revision", "sent", "session", "signals", "state", "turning", "waiters",
+        "bodies", "built_generation", "chains", "clock", "flow", "header", "limits", "name", "queues",
+        "retry", "revision", "sent", "session", "signals", "state", "turning", "waiters",
     )  # fmt: skip
 
     session: Session
@@ -92,6 +93,7 @@ class Acts:
         self.built_generation = 0
         self.revision = 0
         self.waiters: dict[str, Waiter] = {}
+        self.bodies: frozenset[int] = frozenset()
         self._latched = False
         self._scope: anyio.CancelScope | None = None
         self._task: int | None = None
@@ -150,6 +152,10 @@ class Acts:
         """Let listeners hear at once what others than the driver caused, once it is done as a whole."""
         if self.signals.waiting and not self._held and not self._driving():
             self.signals.deliver_now(self._start_short)
+
+    def in_body(self) -> bool:
+        """The body of an async tool runs now."""
+        return _current_task() in self.bodies
 
     def _driving(self) -> bool:
         """The driver itself runs now; it delivers at its next await."""
@@ -314,8 +320,7 @@ class Acts:
         now = self.turning
         for splice in taken:
             self.log("agent/inbox/spliced", splice.data)
-            for item in splice.removed:
-                now.take(item)
+            now.take(splice.removed)
         for splice in taken:
             for item in splice.removed:
                 if self._trace is not None or self.signals.heard:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
@@ -13,14 +12,11 @@ import anyio
 from turnchart.machine import effects
 from turnchart.machine.acts import Waiter, turn_of
 from turnchart.machine.driver import first_error
-from turnchart.machine.entries import SIGNALS, Entry, Frozen
+from turnchart.machine.entries import SIGNALS, Entry
 from turnchart.machine.errors import AgentBusy, AppendRefused, SessionError, SessionReadOnly, TurnFailed
 from turnchart.machine.inbox import Item, Queued, Splice, unread
-from turnchart.machine.messages import (
-    Message,
-    Prompt,
-    normalize_prompt_input,
-)
+from turnchart.machine.message_fields import plain
+from turnchart.machine.messages import Prompt, normalize_prompt_input
 from turnchart.machine.outfit import Outfit
 from turnchart.machine.points import AddContext, OnSignal, SessionEnd, SessionStart
 from turnchart.machine.signals import UI, Listener, Signal, UiListener
@@ -61,7 +57,7 @@ class Agent(Outfit):
         """
         source = self.session.origin
         self._latched = False
-        self.session.attach(self.clock.now)
+        self.session.attach(self.clock.now, self.write)
         self.turning = Turning(self.session.brackets.turn)
         self.turning.reason = self.session.brackets.reason
         self.built_generation = self.session.view.generation
@@ -85,17 +81,18 @@ class Agent(Outfit):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool | None:
-        """Cut off a running turn, run ``session_end``, give the session back.
+        """Abort a running turn, run ``session_end``, give the session back; a second call does nothing.
 
         Raises:
             ScriptError: If a scripted model has replies left over and nothing else went wrong.
         """
+        if self._group is None:
+            return None
         self._open = False
         self.session.origin = "resumed"
         try:
             with anyio.CancelScope(shield=True):
-                if self.state is not State.IDLE:
-                    self.cut("disposed")
+                self._dispose()
                 await self.rested()
                 await self._session_end("error" if error is not None else "closed")
         finally:
@@ -104,6 +101,15 @@ class Agent(Outfit):
         if error is None and check is not None:
             check()
         return left
+
+    def _dispose(self) -> None:
+        if self.state is State.MAINTENANCE:
+            self.cut("disposed")
+        elif self.state is not State.IDLE:
+            try:
+                self.abort("disposed")
+            except (AppendRefused, SessionError) as failed:
+                _log.warning("what waits could not be discarded: %s", failed)
 
     async def _leave(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -270,6 +276,7 @@ class Agent(Outfit):
         Raises:
             ValueError: If it is empty.
         """
+        source = plain("source", source)
         return self.put(normalize_prompt_input(content), "next-step", "inject", source=source)
 
     def next_turn(self, content: Prompt) -> Item:
@@ -299,6 +306,7 @@ class Agent(Outfit):
         Riders stay. Returns what was discarded: what waited, and what was claimed and not yet admitted. With
         ``keep_inbox`` the latter goes back to the front instead. While idle it only empties the inbox.
         """
+        reason = plain("reason", reason)
         running = self.state in TURN_STATES and self.turning.cause is None
         claimed = tuple(unread(self.turning.batch, self.session.inbox.said)) if running else ()
         held, self._held = self._held, True  # whoever hears of it and sends something comes after the abort
@@ -436,42 +444,6 @@ class Agent(Outfit):
         gates, self._gates = self._gates or {}, None
         for _, passed in gates.values():
             passed.set()
-
-    # -- settings that count from the next step ------------------------------------------------------
-
-    def set_model(self, model: str) -> None:
-        """Ask another model from the next step on; written to the log."""
-        self.write(lambda: self.session.append("model_change", Frozen(model=model)))
-
-    def set_thinking_level(self, level: str | None) -> None:
-        """Change the thinking level from the next step on; written to the log."""
-        self.write(lambda: self.session.append("thinking_level_change", Frozen(thinking=level)))
-
-    def set_active_tools(self, names: Sequence[str]) -> None:
-        """Let the model call only these tools from the next step on; written to the log.
-
-        Raises:
-            ValueError: If there is no such tool, or a name comes twice.
-        """
-        for i, name in enumerate(names):
-            if name not in self._tools:
-                raise ValueError(f"there is no tool {name!r}; the tools are: {', '.join(self._tools)}")
-            if name in names[:i]:
-                raise ValueError(f"the tool {name!r} is named twice")
-        self.write(lambda: self.session.append("active_tools_change", Frozen(tools=tuple(names))))
-
-    def append_message(self, content: Prompt) -> None:
-        """Write something to the conversation: at once while idle, else at the end of the step.
-
-        Raises:
-            ValueError: If it is empty or malformed.
-        """
-        for said in normalize_prompt_input(content):
-            self.write(partial(self._append_message, said))
-
-    def _append_message(self, said: Message) -> None:
-        kind = "custom_message" if said.role == "custom" else "user/message"
-        self.session.append(kind, Frozen(message=self.named([said])[0]))
 
     async def maintain(self, job: Callable[[Agent], Any]) -> Any:
         """Run a job while no turn can begin; a wake that comes meanwhile is kept, and honoured after it.

@@ -121,8 +121,10 @@ class Driver(Acts):
             if self.state is State.CLAIMING:
                 self.claim()
                 self.turning.claimed = True
-        except (AppendRefused, SessionError) as error:
+        except Exception as error:
             self._broken_start(error)
+            if isinstance(error, InternalError | TransitionError):
+                raise
         finally:
             self._held = held
         if self.state is State.CLAIMING and self._task is None and self._group is not None:
@@ -255,9 +257,9 @@ class Driver(Acts):
         Raises:
             RuntimeError: If this is a hook, a listener or a tool of the turn itself.
         """
-        if self._driving() or self._telling():
+        if self._driving() or self._telling() or self.in_body():
             raise RuntimeError(
-                "this would wait for itself: hooks and listeners run inside the turn;"
+                "this would wait for itself: hooks, listeners and tools run inside the turn;"
                 " use follow_up() or steer()"
             )
 

@@ -189,7 +189,7 @@ def _policy(agent: Outfit, failure: Failure) -> Retry | None:
         return None
     if failure.retry_after is not None and policy.honor_retry_after:
         return Retry(failure.retry_after) if failure.retry_after <= policy.max_delay else None
-    ceiling = min(policy.max_delay, policy.base_delay * 2 ** (attempts - 1))
+    ceiling = min(policy.max_delay, policy.base_delay * 2 ** min(attempts - 1, 60))
     return Retry(agent.rng.uniform(0, ceiling))
 
 

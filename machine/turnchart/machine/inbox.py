@@ -82,7 +82,7 @@ class Inbox:
         said: The ids of the messages that are in the conversation.
     """
 
-    __slots__ = ("_ids", "_lists", "_taken", "_waiting", "next_step", "next_turn", "riders", "said")
+    __slots__ = ("_ids", "_lists", "_others", "_taken", "_waiting", "next_step", "next_turn", "riders", "said")
 
     def __init__(self) -> None:
         self.next_step: list[Item] = []
@@ -94,6 +94,8 @@ class Inbox:
         self._ids: set[str] = set()
         self._waiting: set[str] = set()
         """The ids of the messages that wait."""
+        self._others = 0
+        """How many items for the next step nobody steered."""
         self._taken: list[Item] = []
         """What was claimed since somebody gave up the rest, admitted or not."""
         self.said: set[str] = set()
@@ -192,6 +194,8 @@ class Inbox:
             return []
         if mode == "all":
             return [self._delete("next-step", 0, len(items))]
+        if not self._others:
+            return [self._delete("next-step", 0, 1)]
         held = set(_steered(items)[1:])
         found: list[Splice] = []
         start = kept = 0
@@ -256,6 +260,8 @@ class Inbox:
             self._waiting.update(_messages(inserted))
             if data.get("outcome") == "returned":
                 self._taken = [item for item in self._taken if item.id not in ids]
+        if data["target"] == "next-step":
+            self._others += _not_steered(inserted) - _not_steered(items[start : start + count])
         items[start : start + count] = inserted
 
     def admitted(self, id: str) -> None:
@@ -302,6 +308,10 @@ def _check_ids(what: str, ids: Sequence[str], waiting: set[str], going: Sequence
 def _messages(items: Iterable[Item]) -> list[str]:
     """Return the ids of the messages of these items."""
     return [said["id"] for item in items for said in item.messages if "id" in said]
+
+
+def _not_steered(items: Iterable[Item]) -> int:
+    return sum([item.origin != "steer" for item in items])
 
 
 def _steered(items: Iterable[Item]) -> list[int]:

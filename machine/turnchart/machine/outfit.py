@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from inspect import isawaitable
 from pathlib import Path
 from random import Random
@@ -16,6 +17,7 @@ from turnchart.machine.driver import Driver
 from turnchart.machine.entries import Frozen, freeze
 from turnchart.machine.errors import RequestFailed, UnknownModel
 from turnchart.machine.inbox import Item, Origin, Target
+from turnchart.machine.message_fields import plain
 from turnchart.machine.messages import (
     Content,
     Message,
@@ -54,8 +56,8 @@ class Outfit(Driver):
 
     __slots__ = (
         "_approved", "_random", "_seed", "_specs", "_tools", "_world", "approver", "fallback", "model",
-        "model_id", "models", "permissions", "poll_follow_up", "poll_steering", "prompt_sections", "root", "settings",
-        "thinking",
+        "model_id", "models", "permissions", "poll_follow_up", "poll_steering", "prompt_sections", "root",
+        "settings", "thinking",
     )  # fmt: skip
 
     def __init__(
@@ -103,7 +105,7 @@ class Outfit(Driver):
             settings: Sampling settings of every request.
             thinking: The thinking level of every request.
             poll_steering: Asked for next-step input at every claim.
-            poll_follow_up: Asked for prompts where a turn opens, or the agent would rest.
+            poll_follow_up: Asked for prompts where a turn opens without input, or the agent would rest.
             root: The folder that files and programs start from; None: the current one.
             name: What logs and hooks call the agent.
             flow: The name of the flow that it was made from.
@@ -192,6 +194,44 @@ class Outfit(Driver):
         if self._random is None:
             self._random = Random(self._seed)  # spreads retries, guards nothing
         return self._random
+
+    # -- settings that count from the next step ------------------------------------------------------
+
+    def set_model(self, model: str) -> None:
+        """Ask another model from the next step on; written to the log."""
+        model = plain("model", model)
+        self.write(lambda: self.session.append("model_change", Frozen(model=model)))
+
+    def set_thinking_level(self, level: str | None) -> None:
+        """Change the thinking level from the next step on; written to the log."""
+        level = level if level is None else plain("level", level)
+        self.write(lambda: self.session.append("thinking_level_change", Frozen(thinking=level)))
+
+    def set_active_tools(self, names: Sequence[str]) -> None:
+        """Let the model call only these tools from the next step on; written to the log.
+
+        Raises:
+            ValueError: If there is no such tool, or a name comes twice.
+        """
+        for i, name in enumerate(names):
+            if plain("the name of a tool", name) not in self._tools:
+                raise ValueError(f"there is no tool {name!r}; the tools are: {', '.join(self._tools)}")
+            if name in names[:i]:
+                raise ValueError(f"the tool {name!r} is named twice")
+        self.write(lambda: self.session.append("active_tools_change", Frozen(tools=tuple(names))))
+
+    def append_message(self, content: Prompt) -> None:
+        """Write something to the conversation: at once while idle, else at the end of the step.
+
+        Raises:
+            ValueError: If it is empty or malformed.
+        """
+        for said in normalize_prompt_input(content):
+            self.write(partial(self._append_message, said))
+
+    def _append_message(self, said: Message) -> None:
+        kind = "custom_message" if said.role == "custom" else "user/message"
+        self.session.append(kind, Frozen(message=self.named([said])[0]))
 
     # -- for the effects -----------------------------------------------------------------------------
 

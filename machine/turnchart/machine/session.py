@@ -14,7 +14,7 @@ from turnchart.machine.brackets import RULES, Brackets
 from turnchart.machine.clock import SYSTEM_CLOCK
 from turnchart.machine.context import CHECKS, Context
 from turnchart.machine.context import FOLD as VIEW
-from turnchart.machine.entries import ENTRIES, Entry, Frozen, freeze
+from turnchart.machine.entries import ENTRIES, Entry, Frozen
 from turnchart.machine.errors import (
     AppendRefused,
     SessionCorrupt,
@@ -23,8 +23,9 @@ from turnchart.machine.errors import (
     named_text_of,
 )
 from turnchart.machine.inbox import Inbox
-from turnchart.machine.messages import Content, CustomMessage, Message
+from turnchart.machine.messages import Message
 from turnchart.machine.stores import MemoryStore, Store
+from turnchart.machine.writers import Later, Writers
 
 _log = logging.getLogger("turnchart.session")
 
@@ -38,7 +39,7 @@ Watcher = Callable[[Entry], object]
 """Hears every entry after it was stored. What it raises is logged; it must not append to this session."""
 
 
-class Session:
+class Session(Writers):
     """The only source of truth of one conversation.
 
     Attributes:
@@ -52,7 +53,7 @@ class Session:
 
     __slots__ = (
         "_attached", "_busy", "_now", "_refused", "_validators", "_watchers", "after_append", "brackets",
-        "entries", "inbox", "leaf", "origin", "store", "view",
+        "entries", "inbox", "later", "leaf", "origin", "store", "view",
     )  # fmt: skip
 
     def __init__(self, store: Store | None = None, *, now: Callable[[], float] = SYSTEM_CLOCK.now) -> None:
@@ -68,6 +69,7 @@ class Session:
         self._busy = False
         self._refused: Exception | None = None
         self._now = now
+        self.later = None
         self.after_append: Callable[[], object] | None = None
         """Called when an append and its watchers are over, so it may append again; one agent's."""
         with _no_collecting():
@@ -201,6 +203,9 @@ class Session:
         except SessionLocked:
             raise
         except Exception as error:
+            why = _unwritable(entry)
+            if why is not None:
+                raise AppendRefused(entry.type, why) from error
             self._refused = error
             raise SessionReadOnly(f"session {self.id} could not be written: {error}") from error
 
@@ -287,47 +292,6 @@ class Session:
         """Return the messages of the current branch; a snapshot."""
         return self.view.messages()
 
-    # -- writers for people and programs ---------------------------------------------------------
-
-    def append_custom(self, kind: str, data: Any) -> Entry:
-        """Append an entry of a kind of one's own; the model does not see it.
-
-        Raises:
-            TypeError: If the data is no JSON.
-            ValueError: If it holds a number that JSON cannot hold.
-        """
-        return self.append("custom", Frozen(kind=kind, data=freeze(data)))
-
-    def append_custom_message(self, kind: str, content: Content) -> Entry:
-        """Append a message of a kind of one's own; ``register_message`` says what the model sees of it."""
-        return self.append("custom_message", Frozen(message=CustomMessage(kind, content, time=self._now())))
-
-    def append_label(self, seq: int, text: str | None) -> Entry:
-        """Give an entry a name; None or blank text takes it away.
-
-        Raises:
-            IndexError: If there is no such entry.
-        """
-        if not 0 <= seq < len(self.entries):
-            raise IndexError(f"there is no entry {seq} to label; the log has {len(self.entries)}")
-        named = (text or "").strip()
-        return self.append("label", Frozen(target=seq, text=named) if named else Frozen(target=seq))
-
-    def set_name(self, text: str) -> Entry:
-        """Give the session a name, on one line."""
-        return self.append("session_info", Frozen(name=" ".join(text.split())))
-
-    def navigate(self, seq: int | None) -> Entry:
-        """Move to another place of the tree: the next entry follows ``seq``, or starts a new root.
-
-        Raises:
-            AppendRefused: If a turn is open.
-            IndexError: If there is no such entry.
-        """
-        if seq is not None and not 0 <= seq < len(self.entries):
-            raise IndexError(f"there is no entry {seq}; the log has {len(self.entries)}")
-        return self.append("leaf", Frozen(target=seq))
-
     # -- watching ------------------------------------------------------------------------------
 
     def validate(self, fn: Validator) -> Callable[[], None]:
@@ -350,11 +314,12 @@ class Session:
 
     # -- the store ------------------------------------------------------------------------------
 
-    def attach(self, now: Callable[[], float] | None = None) -> None:
+    def attach(self, now: Callable[[], float] | None = None, later: Later | None = None) -> None:
         """Become the writer of this session until ``close``: take the lock, and ``recover``.
 
         Args:
             now: Where the times of entries come from, from now on.
+            later: Does what is asked for in an open turn at the end of the step.
 
         Raises:
             SessionLocked: If somebody else writes it: another process, another object, or another agent.
@@ -365,6 +330,7 @@ class Session:
             )
         self.store.lock()
         self._attached = True
+        self.later = later
         if now is not None:
             self._now = now
         try:
@@ -405,6 +371,7 @@ class Session:
     def close(self) -> None:
         """Give the session back; a second call does nothing."""
         self._attached = False
+        self.later = None
         self.store.close()
 
     def copy(self, entries: Iterable[Entry]) -> None:
@@ -465,9 +432,22 @@ _KINDS: Mapping[str, _Kind] = {
 }
 
 
+def _unwritable(entry: Entry) -> str | None:
+    """Return why no store could hold an entry; None where it is the store that failed."""
+    if not isinstance(entry.data, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # foreign
+        return f"its data is a {type(entry.data).__name__}, not an object"
+    try:
+        entry.line()
+    except (TypeError, ValueError, RecursionError) as error:
+        return f"it is no JSON: {error}"
+    return None
+
+
 def _target(data: Mapping[str, Any], seq: int) -> int | None:
     """Return where a ``leaf`` entry with this seq moves to."""
     target = data["target"]
+    if target is not None and type(target) is not int:
+        raise TypeError(f"it moves to {target!r}, which is no number of an entry")
     if target is not None and not 0 <= target < seq:
         raise ValueError(f"there is no entry {target} before it")
     return cast("int | None", target)

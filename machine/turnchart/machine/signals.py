@@ -101,7 +101,13 @@ class Signals:
         self._after: Callable[[], object] | None = None
 
     def on(self, kind: str | None, fn: Callable[[Any, AbortSignal], object]) -> Callable[[], None]:
-        """Let ``fn`` hear one kind of signal, or every kind; return a function that stops that."""
+        """Let ``fn`` hear one kind of signal, or every kind; return a function that stops that.
+
+        Raises:
+            TypeError: If it cannot be called.
+        """
+        if not callable(fn):
+            raise TypeError(f"a listener must be callable, not {type(fn).__name__}")
         subscription = _Subscription(kind, fn)
         self._subscriptions = (*self._subscriptions, subscription)
         self.heard = True

@@ -97,8 +97,8 @@ class Answer:
         """
         kind = chunk.__class__
         if kind is TextDelta or kind is ThinkingDelta or kind is ToolCallDelta:
-            text: Any = chunk.text  # type: ignore[union-attr]  # deltas have one, and an index
-            if text.__class__ is not str:
+            text = chunk.text  # type: ignore[union-attr]  # deltas have one, and an index
+            if not isinstance(text, str):
                 raise _Nonsense(chunk)
             block = self._blocks.get(chunk.block)  # type: ignore[union-attr]  # as above
             if block is None:
@@ -246,7 +246,7 @@ def _fields(chunk: Chunk) -> dict[str, Any]:
 
 def _all_fields(chunk: Chunk) -> dict[str, Any]:
     usual = chunk._field_defaults
-    given = {
+    given: dict[str, Any] = {
         name: value
         for name, value in chunk._asdict().items()
         if value not in (None, "") or value != usual.get(name, value)

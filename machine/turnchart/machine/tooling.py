@@ -312,12 +312,15 @@ class Batch:
             world=agent.world,
         )  # fmt: skip
         self._begun.add(call.id)
+        task = {anyio.get_current_task().id} if tool.is_async else set[int]()
+        agent.bodies |= task
         try:
             if "tool" in agent.chains:
                 outcome = await self._wrapped(ready, ctx)
             else:
                 outcome = await _timed(agent, tool, args, ctx)
         finally:
+            agent.bodies -= task
             ctx.settled = True
         self._end(call, Done(outcome, args))
 
@@ -420,17 +423,18 @@ class Batch:
     def close(self) -> AppendRefused | SessionError | None:
         """Give every call its result, without an await: what finished is kept, the rest is said to be cut.
 
-        Returns what refused one of them: the reason for the closing, or what will refuse its row too.
+        Returns what refused one of them: the reason for the closing, or what will refuse its row too. Those
+        behind it have to wait, because results stand in the model's order.
         """
         refused: AppendRefused | SessionError | None = None
-        for call in (*self._started, *self._todo):
-            try:
+        try:
+            for call in (*self._started, *self._todo):
                 outcome = self._last_word(call)
                 if call.id not in self._entries:
                     self._log_call(call, self._execution(call))
                 self._result(call, outcome)
-            except (AppendRefused, SessionError) as error:
-                refused = refused or error
+        except (AppendRefused, SessionError) as error:
+            refused = error
         self._started.clear()
         self._todo.clear()
         return refused

@@ -112,11 +112,11 @@ class Turning:
         self.watched: CancelScope | None = None
         self.told = False
 
-    def take(self, item: Item) -> None:
-        """Take a claimed item into the batch of the next step."""
-        self.batch.append(item)
-        self.items.append(item.id)
-        self.messages = (*self.messages, *item.messages)
+    def take(self, items: Sequence[Item]) -> None:
+        """Take claimed items into the batch of the next step."""
+        self.batch += items
+        self.items += [item.id for item in items]
+        self.messages = (*self.messages, *[said for item in items for said in item.messages])
 
     def enter(self) -> None:
         """Begin a step: its attempts are counted anew."""

@@ -1,0 +1,324 @@
+"""An agent in the hands of chance: whatever is done to it, in whatever order, the invariants hold.
+
+The invariants are those of lifecycle C.1 and of design.md section 3: the log is legal, at most one turn is open,
+turn numbers are consecutive, the state is idle iff no turn is open, what waits is a fold of the log, and no
+message is ever a ghost: each one ends admitted, pending or discarded.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import CancelledError, Future
+from contextlib import AbstractContextManager, suppress
+from typing import Any, ClassVar
+
+import pytest
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.conformance.ledger import Ledger
+from tests.conformance.puppets import ANSWERS, OUTCOMES, PLANNED, Stage
+from tests.machine.histories import Kept, folds
+
+from turnchart.machine import Agent, AgentBusy, Failure, Item, Queues, Session, State, Turn, TurnFailed
+from turnchart.machine.inbox import MODES
+from turnchart.machine.messages import FAILURE_KINDS
+from turnchart.machine.models import BlockStart, Finish, TextDelta, ToolCallDelta
+from turnchart.machine.states import TURN_STATES
+from turnchart.machine.turn import ON_GOING
+from turnchart.machine.verify import Judge
+from turnchart.testing import Recording, record
+
+WAYS = ("follow_up", "steer", "inject", "next_turn")
+TOOLS = ("together", "alone", "asked", "drains", "unknown")
+calls = st.lists(st.sampled_from(TOOLS), max_size=4)
+
+
+class AnyAgent(RuleBasedStateMachine):
+    """Sends an agent whatever people, models, tools, hooks and clocks can send it."""
+
+    backend: ClassVar[str] = "asyncio"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._portals = start_blocking_portal(self.backend)
+        self.portal: BlockingPortal = self._portals.__enter__()
+        self.ledger, self.judge = Ledger(), Judge()
+        self.sent = self.judged = 0
+        self.prompts: list[Future[Turn]] = []
+        self.session = Session(Kept())
+
+    @initialize()
+    def open(self) -> None:
+        """Open an agent over the session."""
+        self.stage = self.portal.call(Stage, self.session)
+        self._entered: AbstractContextManager[Any] = self.portal.wrap_async_context_manager(self.agent)
+        self._entered.__enter__()
+        self.recording: Recording = self.portal.call(record, self.agent)
+        self.portal.call(self.stage.settle)
+
+    @property
+    def agent(self) -> Agent:
+        agent: Agent = self.stage.agent
+        return agent
+
+    def do(self, act: Callable[[Agent], Any]) -> Any:
+        return self.portal.call(self.stage.do, act)
+
+    def text(self) -> str:
+        self.sent += 1
+        return f"message {self.sent}"
+
+    def is_in(self, *states: State) -> bool:
+        return self.agent.state in states
+
+    # -- people ----------------------------------------------------------------------------------
+
+    @rule(way=st.sampled_from(WAYS), count=st.integers(1, 3))
+    def send(self, way: str, count: int) -> None:
+        """Send something; one item, however many messages."""
+        content = [{"role": "user", "content": self.text()} for _ in range(count)]
+        item: Item = self.do(lambda agent: getattr(agent, way)(content))
+        self.ledger.read(self.session.entries)
+        assert all(said["id"] in self.ledger.fate for said in item.messages)
+
+    @rule()
+    def prompt(self) -> None:
+        """Prompt and wait; a busy agent refuses at once."""
+        text, busy = self.text(), not self.is_in(State.IDLE)
+        future: Future[Turn] = self.portal.start_task_soon(self.agent.prompt, text)
+        self.portal.call(self.stage.settle)
+        if busy:
+            assert isinstance(future.exception(timeout=1), AgentBusy)
+        else:
+            self.prompts.append(future)
+
+    @precondition(lambda self: any(not each.done() for each in self.prompts))
+    @rule()
+    def cancel_prompt(self) -> None:
+        """Stop waiting for a prompt: its turn is aborted and closed."""
+        for each in self.prompts:
+            each.cancel()
+        self.portal.call(self.stage.settle)
+
+    @rule(keep=st.booleans())
+    def abort(self, keep: bool) -> None:
+        """Abort, twice now and then."""
+        waiting = sum(self.ledger.queued()[:2], [])
+        discarded = self.do(lambda agent: agent.abort("user", keep_inbox=keep))
+        if keep:
+            assert discarded == ()
+        else:
+            assert [item.id for item in discarded][: len(waiting)] == waiting
+
+    @rule()
+    def resume(self) -> None:
+        """Go on with what is parked; a busy agent says so."""
+        if self.is_in(State.IDLE):
+            parked = bool(sum(self.ledger.queued()[:2], []))
+            assert self.do(lambda agent: agent.resume()) == parked
+
+    @precondition(lambda self: bool(self.agent.queued))
+    @rule(which=st.integers(0, 99), how=st.sampled_from(("remove", "replace")))
+    def change(self, which: int, how: str) -> None:
+        """Take something back that waits, or say it in other words."""
+        items = [item for each in self.agent.queued for item in each]
+        item = items[which % len(items)]
+        if how == "remove":
+            assert self.do(lambda agent: agent.remove(item.id))
+        else:
+            text = self.text()
+            self.do(lambda agent: agent.replace(item.id, text))
+
+    @rule(steering=st.sampled_from(MODES), follow_up=st.sampled_from(MODES))
+    def set_queues(self, steering: Any, follow_up: Any) -> None:
+        """Change how many messages are taken at once."""
+        self.do(lambda agent: setattr(agent, "queues", Queues(steering, follow_up)))
+
+    @rule()
+    def write(self) -> None:
+        """Write beside the turn."""
+        self.do(lambda agent: agent.session.append_custom("note", self.sent))
+        self.do(lambda agent: agent.append_message(self.text()))
+
+    @precondition(lambda self: len(self.stage.asked) > 0)
+    @rule(which=st.integers(0, 9), answer=st.sampled_from(ANSWERS))
+    def answer(self, which: int, answer: Any) -> None:
+        """Answer a question."""
+        self.do(lambda _: self.stage.asked.answer(which, answer))
+
+    # -- the model ---------------------------------------------------------------------------------
+
+    @precondition(lambda self: self.stage.model.waits)
+    @rule()
+    def stream(self) -> None:
+        """Stream a part of an answer."""
+        self.do(lambda _: self.stage.model.say(TextDelta("part ")))
+
+    @precondition(lambda self: self.stage.model.waits)
+    @rule(names=calls, reason=st.sampled_from(("stop", "stop", "stop", "max_tokens")))
+    def finish(self, names: list[str], reason: Any) -> None:
+        """End an answer, with calls or without."""
+        chunks: list[Any] = [TextDelta("the end")]
+        for i, name in enumerate(names, 1):
+            chunks += [BlockStart("tool_call", i, "", name), ToolCallDelta(f'{{"n": {i}}}', i)]
+        self.do(lambda _: self.stage.model.say(*chunks, Finish(reason)))
+
+    @precondition(lambda self: self.stage.model.waits)
+    @rule(kind=st.sampled_from(FAILURE_KINDS), retry_after=st.sampled_from((None, 3.0, 500.0)))
+    def fail(self, kind: Any, retry_after: float | None) -> None:
+        """Let the request fail."""
+        self.do(lambda _: self.stage.model.say(Finish("error", Failure(kind, retry_after=retry_after))))
+
+    # -- tools, hooks, time --------------------------------------------------------------------------
+
+    @precondition(lambda self: len(self.stage.running) > 0)
+    @rule(which=st.integers(0, 9), outcome=st.sampled_from(sorted(OUTCOMES)))
+    def end_tool(self, which: int, outcome: str) -> None:
+        """Let a tool body end."""
+        self.do(lambda _: self.stage.running.answer(which, outcome))
+
+    @rule(planned=st.sampled_from(PLANNED))
+    def plan(self, planned: tuple[str, str]) -> None:
+        """Say what the hook of a point does the next time."""
+        self.stage.plans[planned[0]] = planned[1]
+
+    @precondition(lambda self: len(self.stage.held) > 0)
+    @rule(which=st.integers(0, 9))
+    def let_go(self, which: int) -> None:
+        """Let a hook go on that was told to wait."""
+        self.do(lambda _: self.stage.held.answer(which, None))
+
+    @rule(seconds=st.sampled_from((1, 10, 35, 200)))
+    def pass_time(self, seconds: float) -> None:
+        """Let time pass: waits end, hooks and tools take too long."""
+        self.portal.call(self.stage.pass_time, seconds)
+
+    @precondition(lambda self: self.is_in(State.IDLE))
+    @rule()
+    def maintain(self) -> None:
+        """Begin a maintenance job."""
+        self.portal.start_task_soon(self.agent.maintain, self.stage.job)
+        self.portal.call(self.stage.settle)
+        assert self.is_in(State.MAINTENANCE)
+
+    @precondition(lambda self: len(self.stage.jobs) > 0)
+    @rule()
+    def end_job(self) -> None:
+        """End the maintenance job; a wake that came meanwhile is honoured."""
+        self.do(lambda _: self.stage.jobs.answer(0, None))
+
+    # -- leaving -----------------------------------------------------------------------------------
+
+    def leave(self) -> None:
+        self.portal.call(self.stage.release)
+        self._entered.__exit__(None, None, None)
+        assert self.is_in(State.IDLE)
+        for each in self.prompts:
+            with suppress(TurnFailed, CancelledError):
+                each.result(timeout=5)
+        self.prompts = []
+
+    @rule()
+    def reopen(self) -> None:
+        """Leave the agent and open another one over the same session."""
+        self.leave()
+        self.check_log()
+        self.open()
+
+    @rule()
+    def crash(self) -> None:
+        """Lose the process at this moment: what was logged is all that is left."""
+        entries = list(self.session.entries)
+        self.leave()
+        self.session = Session(Kept(entries))
+        self.open()
+
+    def teardown(self) -> None:
+        """Leave; then the log alone gives the same session again."""
+        try:
+            if hasattr(self, "stage"):
+                self.leave()
+                self.check_log()
+                self.recording.check()
+                again = Session(Kept(self.session.entries))
+                assert folds(again) == folds(self.session)
+        finally:
+            self._portals.__exit__(None, None, None)
+
+    # -- what holds after each of these ----------------------------------------------------------------
+
+    @invariant()
+    def the_invariants_hold(self) -> None:
+        if hasattr(self, "stage"):
+            self.check_log()
+            self.check_state()
+            self.check_queues()
+            self.check_fates()
+            self.check_rest()
+
+    def check_log(self) -> None:
+        """The log is legal, at most one turn is open, and turn numbers are consecutive."""
+        assert not self.session.read_only
+        self.ledger.read(self.session.entries)
+        for entry in self.session.entries[self.judged :]:
+            refused = self.judge.take(entry)
+            assert refused is None, refused.message
+        self.judged = len(self.session.entries)
+
+    def check_state(self) -> None:
+        """The state is one of a turn iff a turn is open, and the statuses say so."""
+        assert self.ledger.open == self.is_in(*TURN_STATES)
+        assert self.agent.status == ("running" if self.ledger.open else "idle")
+        told = self.stage.statuses
+        assert told == [("running", "idle")[i % 2] for i in range(len(told))]
+        assert (told[-1] if told else "idle") == self.agent.status
+
+    def check_queues(self) -> None:
+        """What waits is a fold of the log."""
+        queued = self.agent.queued
+        assert tuple([item.id for item in each] for each in queued) == self.ledger.queued()
+        waits = bool(queued.next_step or queued.next_turn)
+        assert self.agent.parked == (waits and self.is_in(State.IDLE))
+
+    def check_fates(self) -> None:
+        """No message is a ghost: what is in the conversation was admitted, and what was not is said to be left."""
+        fates = self.ledger.fate
+        claimed = {id for id, fate in fates.items() if fate == "claimed"}
+        assert not claimed or self.is_in(State.CLAIMING, State.PRE_STEP, State.REQUESTING)
+        shown = {said.get("id") for said in self.session.context()}
+        assert shown & fates.keys() == {id for id, fate in fates.items() if fate == "admitted"}
+        last = self.agent.last_turn
+        if self.is_in(State.IDLE) and last is not None and last.number == self.ledger.turn:
+            assert [said["id"] for item in last.unadmitted for said in item.messages] == self.ledger.left
+            assert last.reason == self.ledger.reason
+
+    def check_rest(self) -> None:
+        """An agent rests only where nothing says to go on, and nobody waits for one that rests."""
+        if self.is_in(State.IDLE):
+            assert all(each.done() for each in self.prompts)
+            if self.agent.last_turn is not None and self.ledger.reason in ON_GOING:
+                assert not self.agent.queued.next_turn
+
+
+class AnyAgentOnTrio(AnyAgent):
+    """The same on the other loop."""
+
+    backend = "trio"
+
+
+SHORT = settings(
+    max_examples=30, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+)
+LONG = settings(SHORT, max_examples=2_000, stateful_step_count=80)
+
+
+def _case(machine: type[AnyAgent], profile: settings) -> Any:
+    case = type(f"{machine.__name__}{profile.max_examples}", (machine.TestCase,), {})
+    case.settings = profile
+    return case
+
+
+TestAnyAgent = _case(AnyAgent, SHORT)
+TestAnyAgentOnTrio = _case(AnyAgentOnTrio, SHORT)
+TestAnyAgentForLong = pytest.mark.slow(_case(AnyAgent, LONG))
+TestAnyAgentOnTrioForLong = pytest.mark.slow(_case(AnyAgentOnTrio, LONG))
