@@ -84,9 +84,14 @@ class Puppet:
 
 
 class Waiting:
-    """Whoever waits here goes on when told how: a tool body, a held hook, an approver, a job."""
+    """Whoever waits here goes on when told how: a tool body, a held hook, an approver, a job.
+
+    Attributes:
+        over: Nobody waits here any more; this is the answer for all.
+    """
 
     def __init__(self) -> None:
+        self.over: Any = None
         self._waiting: dict[int, tuple[anyio.Event, list[Any]]] = {}
         self._count = 0
 
@@ -94,6 +99,8 @@ class Waiting:
         return len(self._waiting)
 
     async def wait(self) -> Any:
+        if self.over is not None:
+            return self.over
         self._count += 1
         number, event, answers = self._count, anyio.Event(), list[Any]()
         self._waiting[number] = event, answers
@@ -110,6 +117,12 @@ class Waiting:
             event, answers = self._waiting[numbers[which % len(numbers)]]
             answers.append(how)
             event.set()
+
+    def end(self, how: Any) -> None:
+        """Let all of them go on, those too who come later."""
+        self.over = how
+        for _ in range(len(self._waiting)):
+            self.answer(0, how)
 
 
 def _first_dropped(payload: Any) -> Any:
@@ -161,6 +174,7 @@ class Stage:
     Attributes:
         statuses: What was told of its status.
         running: The tool bodies that run.
+        draining: Those that run on after an abort.
         held: The hooks that were told to wait, and do.
         asked: The questions that nobody answered yet.
         jobs: The maintenance jobs that run.
@@ -169,7 +183,8 @@ class Stage:
     def __init__(self, session: Session) -> None:
         self.clock = FakeClock(autojump=False)
         self.model = Puppet()
-        self.running, self.held, self.asked, self.jobs = Waiting(), Waiting(), Waiting(), Waiting()
+        self.running, self.draining = Waiting(), Waiting()
+        self.held, self.asked, self.jobs = Waiting(), Waiting(), Waiting()
         self.plans: dict[str, str] = {}
         self.statuses: list[str] = []
         self.agent = Agent(
@@ -192,7 +207,7 @@ class Stage:
         async def shielded(n: int) -> Any:
             del n
             with anyio.CancelScope(shield=True):
-                return OUTCOMES[await self.running.wait()]()
+                return OUTCOMES[await self.draining.wait()]()
 
         return [
             tool(body, name="together", description="Beside others.", execution="parallel"),
@@ -235,12 +250,3 @@ class Stage:
         """Let time pass."""
         await self.clock.advance(seconds)
         await self.settle()
-
-    def release(self) -> None:
-        """Let everybody go on who would make leaving wait."""
-        for waiting in (self.held, self.asked, self.jobs):
-            while len(waiting):
-                waiting.answer(0, None)
-                break
-        for _ in range(len(self.running)):
-            self.running.answer(0, "ok")

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from anyio.lowlevel import checkpoint
 from tests.conformance.hearing import Heard, admitted, requests, roles, said, users, watched
 from tests.conformance.toolkit import asks, results
 from tests.machine.drive import add, calls, drop, run, scripted, slow, texts, types
@@ -187,6 +188,20 @@ async def test_g066_a_message_appended_by_a_listener_follows_the_answer() -> Non
         await agent.prompt("x")
     assert roles(agent.session) == ["user", "assistant", "custom"]
     assert heard.names()[-5:] == ["save_point", "ms custom", "me custom", "agent_end", "settled"]
+
+
+async def test_g067_idle_returns_after_the_listeners_of_agent_end() -> None:
+    seen: list[str] = []
+
+    async def slowly(event: UiEvent, _: AbortSignal) -> None:
+        await checkpoint()
+        seen.append(event.type)
+
+    async with scripted(["hi"]) as agent:
+        agent.ui(slowly)
+        agent.follow_up("x")
+        await agent.idle()
+        assert seen[-2:] == ["agent_end", "settled"]
 
 
 async def test_g069_each_call_has_its_own_context_of_the_same_session() -> None:

@@ -177,6 +177,16 @@ async def test_i089_a_replacement_over_a_later_node_brings_no_older_prompt_back(
     assert headers(agent.session) == ["initial", "series"]
 
 
+async def test_a_prompt_whose_node_was_shadowed_can_be_said_again() -> None:
+    board = Board()
+    async with asked(Route(capabilities=IN_HISTORY), hooks={"assemble": [board]}) as agent:
+        await says(agent, board, "one", "two")
+        conversation = [node.seq for node in agent.session.view.nodes]
+        replace(agent.session, conversation[0], conversation[-1], "so far")
+        await says(agent, board, "one", "two")
+    assert systems(agent.session) == [("one", False), ("two", False), ("two", False)]
+
+
 async def test_i090_a_replacement_that_leaves_a_later_node_empties_it() -> None:
     agent, route = await compacted(
         "one", "two", "three", streams=Route(capabilities=IN_HISTORY), covers_system=False

@@ -437,6 +437,18 @@ async def test_a_recovery_that_is_refused_lets_the_session_go() -> None:
     assert ends(session) == ["interrupted", "completed"]
 
 
+async def test_leaving_closes_the_turn_even_where_the_log_refuses_to_say_what_goes(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with made("never") as agent:
+        agent.follow_up("x")
+        agent.follow_up("y")
+        agent.session.validate(lambda entry: "no" if entry.type == "agent/inbox/spliced" else None)
+        drop(agent)
+    assert (ends(agent.session), waiting(agent)[1]) == (["aborted"], ["y"])
+    assert "what waits could not be discarded" in caplog.text
+
+
 async def test_leftover_replies_are_told_only_where_nothing_else_went_wrong(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -171,11 +171,12 @@ class AnyAgent(RuleBasedStateMachine):
 
     # -- tools, hooks, time --------------------------------------------------------------------------
 
-    @precondition(lambda self: len(self.stage.running) > 0)
+    @precondition(lambda self: len(self.stage.running) + len(self.stage.draining) > 0)
     @rule(which=st.integers(0, 9), outcome=st.sampled_from(sorted(OUTCOMES)))
     def end_tool(self, which: int, outcome: str) -> None:
         """Let a tool body end."""
-        self.do(lambda _: self.stage.running.answer(which, outcome))
+        bodies = self.stage.draining if which % 2 and len(self.stage.draining) else self.stage.running
+        self.do(lambda _: bodies.answer(which, outcome))
 
     @rule(planned=st.sampled_from(PLANNED))
     def plan(self, planned: tuple[str, str]) -> None:
@@ -210,7 +211,8 @@ class AnyAgent(RuleBasedStateMachine):
     # -- leaving -----------------------------------------------------------------------------------
 
     def leave(self) -> None:
-        self.portal.call(self.stage.release)
+        self.portal.call(self.stage.draining.end, "ok")
+        self.portal.call(self.stage.jobs.end, True)
         self._entered.__exit__(None, None, None)
         assert self.is_in(State.IDLE)
         for each in self.prompts:

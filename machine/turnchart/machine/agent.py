@@ -128,10 +128,9 @@ class Agent(Outfit):
                 return None
             return await group.__aexit__(kind, error, trace)
         except BaseExceptionGroup as many:
-            only = cast("BaseExceptionGroup[BaseException]", many)
-            if len(only.exceptions) > 1:
+            if len(many.exceptions) > 1:
                 raise
-            raise first_error(only) from None
+            raise first_error(many) from None
         finally:
             self.session.close()
 

@@ -145,6 +145,12 @@ class Requests(Book):
             "llm/retry": self._announces, "llm/retry-started": self._retries,
         })  # fmt: skip
 
+    def take(self, entry: Entry) -> Wrong | None:
+        """Take the next entry in, or say what is wrong with it."""
+        if entry.replaces is not None and entry.type != "system/message":
+            self._system = None  # what said the prompt may be among what it replaces
+        return super().take(entry)
+
     def _starts(self, _entry: Entry) -> Wrong | None:
         self._attempts, self._retry = 0, None
         self._answered = self._interrupted = False

@@ -112,12 +112,14 @@ class Inbox:
     def find(self, id: str) -> tuple[Target, int] | None:
         """Return the list and position of an item, or None; the id of one of its messages will do too."""
         named = id in self._ids
-        if named or id in self._waiting:
-            for target, items in self._lists.items():
-                for i, item in enumerate(items):
-                    if item.id == id if named else id in _messages([item]):
-                        return cast(Target, target), i
-        return None
+        if not named and id not in self._waiting:
+            return None
+        return next(
+            (cast(Target, target), i)
+            for target, items in self._lists.items()
+            for i, item in enumerate(items)
+            if (item.id == id if named else id in _messages([item]))
+        )
 
     def item(self, id: str) -> Item | None:
         """Return an item that waits, found as ``find`` does, or None."""
