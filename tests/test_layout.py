@@ -26,7 +26,9 @@ MAY_IMPORT = {
 }
 
 # The pure part of turnchart.machine: it awaits nothing, knows no clock, logs nothing, reads no file.
-PURE = ("says", "chart", "table", "points", "chain", "entries", "inbox", "states", "messages", "verify", "rebuild")
+PURE = (
+    "says", "chart", "table", "points", "chain", "entries", "inbox", "states", "messages", "verify", "rebuild",
+)  # fmt: skip
 IMPURE = {"anyio", "asyncio", "time", "datetime", "logging", "random", "os", "pathlib"}
 
 LONGEST_FILE = 500

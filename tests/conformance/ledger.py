@@ -79,7 +79,9 @@ class Ledger:
         items[start : start + count] = inserted
         for id in _ids(inserted):
             before = self.fate.get(id)
-            assert before == ("claimed" if outcome == "returned" else None), f"{id} was {before} and waits again"
+            assert before == ("claimed" if outcome == "returned" else None), (
+                f"{id} was {before} and waits again"
+            )
             self.fate[id] = "pending"
 
     def _move(self, ids: Iterable[str], before: str, after: str) -> None:

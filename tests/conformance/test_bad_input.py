@@ -58,22 +58,28 @@ NO_PROMPT = r"a prompt is text, a message or a list of messages, not "
 NO_BLOCK = r"content is made of blocks, such as Text, not of "
 EMPTY = r"a prompt must not be empty"
 WRONG_TYPE = r"of a message or block is .*, which has the wrong type"
-SHAPES: list[tuple[object, str]] = [
-    *[(value, NO_PROMPT) for value in (None, 5, True, nan, b"x", {"a"}, NO_JSON, UserMessage)],
+
+
+def anything(*values: Any) -> tuple[Any, ...]:
+    return values
+
+
+SHAPES: list[tuple[Any, str]] = [
+    *[(value, NO_PROMPT) for value in anything(None, 5, True, nan, b"x", {"a"}, NO_JSON, UserMessage)],
     ((each for each in "ab"), NO_PROMPT),
-    *[(value, EMPTY) for value in ("", [], ())],
-    *[([value], NO_MESSAGE) for value in ("hi", None, 5, [UserMessage("x")])],
+    *[(value, EMPTY) for value in anything("", [], ())],
+    *[([value], NO_MESSAGE) for value in anything("hi", None, 5, [UserMessage("x")])],
     ([UserMessage("x"), "y"], NO_MESSAGE),
-    *[({"role": role, "content": "x"}, r"message role .* is unknown") for role in (5, None, [], "system")],
+    *[({"role": role, "content": "x"}, r"message role .* is unknown") for role in anything(5, None, [], "system")],
     ({}, r"message role None is unknown; it must be one of: user"),
     ({"role": "user"}, r"a message of role 'user' lacks content"),
     ({"role": "custom", "content": "x"}, r"a message of role 'custom' lacks kind"),
-    *[(user(content), r"content must be text, a block or a list") for content in (5, None, True)],
-    *[(user(content), r"\$\.content is a \w+, which is not JSON") for content in (b"x", {"a"})],
-    *[(user([content]), NO_BLOCK) for content in (5, "a", None, [])],
+    *[(user(content), r"content must be text, a block or a list") for content in anything(5, None, True)],
+    *[(user(content), r"\$\.content is a \w+, which is not JSON") for content in anything(b"x", {"a"})],
+    *[(user([content]), NO_BLOCK) for content in anything(5, "a", None, [])],
     (block("text"), r"content block 'text' lacks text"),
-    *[(block(type), r"content block type .* is unknown") for type in ("video", "", [])],
-    *[(block("text", text=text), WRONG_TYPE) for text in (5, None, ["a"])],
+    *[(block(type), r"content block type .* is unknown") for type in anything("video", "", [])],
+    *[(block("text", text=text), WRONG_TYPE) for text in anything(5, None, ["a"])],
     (block("image", data=5, media_type="a"), WRONG_TYPE),
     (block("image", data="", media_type=7), WRONG_TYPE),
     (block("tool_call", name="x", arguments={}), r"a user message holds text and images, not .*'tool_call'"),
@@ -141,7 +147,7 @@ async def test_what_is_refused_while_a_turn_runs_leaves_the_turn_alone() -> None
         before = len(agent.session.entries)
         for value, says in (*SHAPES, *NOT_JSON):
             with pytest.raises(REFUSED, match=says):
-                agent.steer(value)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+                agent.steer(value)
         assert len(agent.session.entries) == before
         agent.go_on()
         await agent.idle()

@@ -45,7 +45,7 @@ BROKEN = {
 POINTED = [point for point in POINTS if point != "compact"]
 
 
-async def tried(point: str, hook: Callable[[Any], Any]) -> tuple[str, str, list[str]]:
+async def tried(point: str, hook: Callable[..., Any]) -> tuple[str, str, list[str]]:
     """Run a turn with one hook; return the reason, what is said to have failed, and the outcomes of the call."""
     replies: list[Any] = [calls(("add", {"a": 1, "b": 2})), *["ok"] * 4]
     if point == "request_error":

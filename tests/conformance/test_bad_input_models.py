@@ -4,7 +4,7 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 from math import inf, nan
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import pytest
@@ -222,8 +222,11 @@ PREPARED: list[tuple[Callable[[RequestConfig], Any], str]] = [
     (lambda _: None, r"model 'odd' prepared a NoneType, not a PreparedCall"),
     (lambda config: config, r"model 'odd' prepared a RequestConfig, not a PreparedCall"),
     (lambda _: PreparedCall("odd", parts()), r"a prepared call has a RequestConfig, not a str"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-    (lambda config: PreparedCall(config._replace(model=5), parts()), r"names, not 5"),
-    (lambda config: PreparedCall(config._replace(settings={"a": NO_JSON}), parts()), r"\$\.a is a object"),
+    (lambda config: PreparedCall(config._replace(model=cast(Any, 5)), parts()), r"names, not 5"),
+    (
+        lambda config: PreparedCall(config._replace(settings=cast(Any, {"a": NO_JSON})), parts()),
+        r"\$\.a is a object",
+    ),
     (lambda config: PreparedCall(config, parts(), context_window=nan), r"context_window is nan"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     (lambda config: PreparedCall(config, parts(), capabilities=frozenset([5])), r"names, not 5"),  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
 ]  # fmt: skip

@@ -17,7 +17,6 @@ from tests.conformance.toolkit import (
     ran,
     reasons,
     results,
-    timed,
 )
 from tests.machine.drive import drop, run, scripted, texts, types
 
@@ -58,7 +57,14 @@ async def test_i170_an_abort_before_any_start_gives_each_call_a_result_in_order(
         turn = await agent.prompt("x")
     assert seen == []
     assert (turn.reason, turn.steps) == ("aborted", 1)
-    assert brackets(agent.session, *TOOLS) == ["call a", "result a", "call b", "result b", "call c", "result c"]
+    assert brackets(agent.session, *TOOLS) == [
+        "call a",
+        "result a",
+        "call b",
+        "result b",
+        "call c",
+        "result c",
+    ]
     assert results(agent.session) == [("aborted", CUT_BEFORE_START)] * 3
 
 
@@ -148,7 +154,9 @@ async def test_i172_an_abort_in_pre_tool_runs_neither_that_body_nor_a_sibling() 
 
 async def test_i172_a_pre_tool_hook_that_aborts_the_turn_itself_is_no_denial() -> None:
     seen: Seen = []
-    async with scripted([asks("a", "b")], tools=parallels(seen, a=1, b=1), hooks={"pre_tool": [_cutting]}) as agent:
+    async with scripted(
+        [asks("a", "b")], tools=parallels(seen, a=1, b=1), hooks={"pre_tool": [_cutting]}
+    ) as agent:
         AGENTS.append(agent)
         turn = await agent.prompt("x")
     assert (seen, turn.reason) == ([], "aborted")
@@ -263,7 +271,9 @@ async def test_i175_a_refused_call_still_leaves_the_calls_before_it_with_results
     def refuse(entry: Entry) -> str | None:
         return "no" if entry.type == "tool/call" and entry.data["tool"] == "c" else None
 
-    async with scripted([asks("a", "b", "c")], tools=parallels(seen, a=1, b=9, c=1), limits=Limits()) as agent:
+    async with scripted(
+        [asks("a", "b", "c")], tools=parallels(seen, a=1, b=9, c=1), limits=Limits()
+    ) as agent:
         stop = agent.session.validate(refuse)
         turn = await agent.prompt("x")
         assert turn.reason == "error"
@@ -295,7 +305,10 @@ async def test_a_host_that_cancels_closes_every_call_before_the_cancellation_goe
     session = Session.memory()
     with anyio.CancelScope() as scope:
         async with Agent(
-            ScriptedModel([asks("a", "b")]), tools=parallels(seen, a=9, b=9), session=session, clock=FakeClock()
+            ScriptedModel([asks("a", "b")]),
+            tools=parallels(seen, a=9, b=9),
+            session=session,
+            clock=FakeClock(),
         ) as agent:
             agent.on("tool/progress", lambda *_: None)
             async with anyio.create_task_group() as group:

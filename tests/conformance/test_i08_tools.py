@@ -98,7 +98,10 @@ async def test_i155_a_call_is_classified_by_what_holds_right_before_it_starts() 
         mode[0] = "parallel"
         return "changed"
 
-    tools = [tool(change, description="x"), *(timed(name, 2 - (name == "a"), seen, execution=lambda _: mode[0]) for name in "ab")]
+    tools = [
+        tool(change, description="x"),
+        *(timed(name, 2 - (name == "a"), seen, execution=lambda _: mode[0]) for name in "ab"),
+    ]
     agent, _ = await run([asks("change", "a", "b"), "ok"], tools=tools)
     assert ran(seen) == ["a+", "b+", "a-", "b-"]
     assert [entry.data["execution"] for entry in all_of(agent.session, "tool/call")] == [
@@ -127,7 +130,8 @@ def _raises(_: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize(
-    "predicate", [lambda _: 1, lambda _: True, lambda _: "PARALLEL", lambda _: None, lambda _: ["parallel"], _raises]
+    "predicate",
+    [lambda _: 1, lambda _: True, lambda _: "PARALLEL", lambda _: None, lambda _: ["parallel"], _raises],
 )
 async def test_i157_what_is_not_plainly_parallel_runs_alone(predicate: Any) -> None:
     seen: Seen = []
@@ -239,9 +243,7 @@ async def test_i164_contexts_of_two_calls_enter_the_next_step_in_model_order_aft
     def post(payload: PostTool) -> PostTool:
         return payload.replace(context=f"about {payload.tool}")
 
-    agent, _ = await run(
-        [asks("a", "b"), "ok"], tools=parallels(seen, a=2, b=1), hooks={"post_tool": [post]}
-    )
+    agent, _ = await run([asks("a", "b"), "ok"], tools=parallels(seen, a=2, b=1), hooks={"post_tool": [post]})
     order = brackets(agent.session, *TOOLS, "user/message", "step/start")
     assert order[2:] == [
         "call a", "call b", "result a", "result b", "step/start", "user about a", "user about b",
@@ -257,9 +259,7 @@ async def test_i165_a_blocked_result_is_an_error_with_the_reason_and_without_con
     def block(_: PostTool) -> Block:
         return Block("secret")
 
-    agent, _ = await run(
-        [calls(("add", {"a": 1, "b": 2})), "ok"], hooks={"post_tool": [context, block]}
-    )
+    agent, _ = await run([calls(("add", {"a": 1, "b": 2})), "ok"], hooks={"post_tool": [context, block]})
     (result,) = all_of(agent.session, "tool/result")
     assert (result.data["message"].text, result.data["message"].is_error) == ("secret", True)
     assert texts(agent.session, "user/message") == ["x"]
@@ -336,7 +336,7 @@ async def test_i178_the_third_and_the_fifth_identical_call_bring_a_reminder() ->
 async def test_i178_another_call_or_a_new_prompt_starts_the_count_anew() -> None:
     seen: Seen = []
     tools = [timed("a", 0, seen), timed("b", 0, seen)]
-    replies = [asks("a"), asks("a"), asks("b"), asks("a"), asks("a"), "ok"]
+    replies: list[Any] = [asks("a"), asks("a"), asks("b"), asks("a"), asks("a"), "ok"]
     agent, _ = await run(replies, tools=tools, hooks={"post_tool": [repeat_guard]})
     assert texts(agent.session, "user/message") == ["x"]
     agent, _ = await run(
@@ -405,7 +405,10 @@ async def test_added_tools_are_active_from_the_next_step() -> None:
         await agent.prompt("x")
     first, early, later = all_of(agent.session, "tool/result")
     assert (first.data["outcome"], code(early), later.data["outcome"]) == ("ok", "UNKNOWN_TOOL", "ok")
-    assert [header.data["reason"] for header in all_of(agent.session, "request/header")] == ["initial", "change"]
+    assert [header.data["reason"] for header in all_of(agent.session, "request/header")] == [
+        "initial",
+        "change",
+    ]
 
 
 async def test_excess_calls_get_a_result_that_says_so_and_the_turn_ends() -> None:

@@ -282,9 +282,7 @@ async def test_a_stop_of_after_step_ends_the_turn_though_input_and_results_wait(
         agent.steer("more")
         agent.go_on()
 
-    agent, (turn,) = await run(
-        [ADD], act=steer, hooks={"after_step": [stop], "turn_stopping": [reach.count]}
-    )
+    agent, (turn,) = await run([ADD], act=steer, hooks={"after_step": [stop], "turn_stopping": [reach.count]})
     assert (turn.reason, turn.steps, reach.stops) == ("stopped", 1, [])
     assert [item.messages[0].text for item in agent.queued.next_step] == ["more"]
     assert agent.parked
@@ -388,7 +386,7 @@ async def test_stops_that_never_end_are_ended_by_max_continues_even_over_tools()
     def on(_: TurnStopping) -> Continue:
         return Continue("on")
 
-    replies = [asks("a"), "one", asks("a"), "two"]
+    replies: list[Any] = [asks("a"), "one", asks("a"), "two"]
     _, (turn,) = await run(
         replies, tools=[timed("a", 0, seen)], hooks={"turn_stopping": [on]}, limits=Limits(max_continues=1)
     )

@@ -37,8 +37,8 @@ from turnchart.machine.points import (
     PreTool,
     Reject,
     Request,
-    Retry,
     RequestError,
+    Retry,
     SessionEnd,
     SessionStart,
     Stream,
@@ -188,7 +188,9 @@ async def test_i240_a_listener_added_or_dropped_while_one_signal_is_told_counts_
                 agent.on("agent/status", lambda signal, _: seen.append(f"third {signal.data['status']}"))
 
         agent.on("agent/status", first)
-        stop_second = agent.on("agent/status", lambda signal, _: seen.append(f"second {signal.data['status']}"))
+        stop_second = agent.on(
+            "agent/status", lambda signal, _: seen.append(f"second {signal.data['status']}")
+        )
         await agent.prompt("x")
     assert seen == ["second running", "third idle"]
 
@@ -207,7 +209,11 @@ async def test_i241_a_listener_of_one_agent_hears_nothing_of_another() -> None:
 
 def _id(signal: Signal, _agent: Agent) -> str:
     entry = signal.data.get("entry")
-    return entry.data["message"].text if entry is not None and entry.type in ("user/message", "assistant/message") else ""
+    return (
+        entry.data["message"].text
+        if entry is not None and entry.type in ("user/message", "assistant/message")
+        else ""
+    )
 
 
 async def test_i242_no_hook_can_say_that_it_is_another_agent() -> None:
@@ -333,11 +339,14 @@ async def test_i248_overlapping_agents_each_see_themselves() -> None:
         }  # fmt: skip
 
     clock = FakeClock()
-    replies = [calls(("who", {})), "ok"]
-    async with scripted(replies, **make("a", clock)) as a, scripted(replies, **make("b", clock)) as b:
-        async with anyio.create_task_group() as group:
-            group.start_soon(a.prompt, "to a")
-            group.start_soon(b.prompt, "to b")
+    replies: list[Any] = [calls(("who", {})), "ok"]
+    async with (
+        scripted(replies, **make("a", clock)) as a,
+        scripted(replies, **make("b", clock)) as b,
+        anyio.create_task_group() as group,
+    ):
+        group.start_soon(a.prompt, "to a")
+        group.start_soon(b.prompt, "to b")
     for name, agent in (("a", a), ("b", b)):
         mine = [each for each in seen if each[0] == name]
         assert mine == [(name, "tool", agent.session.id), (name, name, agent.session.id)]
@@ -382,7 +391,9 @@ async def test_a_failing_hook_means_what_the_contract_says(
     async with scripted(replies, hooks={point: [boom]}) as agent:
         turn = await agent.prompt("x")
         failed = [
-            entry.data for entry in all_of(agent.session, "hook/result") if "boom" in entry.data.get("error", "")
+            entry.data
+            for entry in all_of(agent.session, "hook/result")
+            if "boom" in entry.data.get("error", "")
         ]
         assert bool(failed) == (point not in ("on_signal", "session_end")), point
         assert {each["point"] for each in failed} <= {point}
@@ -423,7 +434,10 @@ async def test_a_dispatch_that_decided_changed_or_failed_is_in_the_log_and_other
         [Failure("auth"), "ok"], hooks={"pre_step": [quiet, changes], "request_error": [decides]}
     )
     told = [entry.data for entry in all_of(agent.session, "hook/result")]
-    assert [(each["point"], each["id"]) for each in told] == [("pre_step", "changes"), ("request_error", "decides")]
+    assert [(each["point"], each["id"]) for each in told] == [
+        ("pre_step", "changes"),
+        ("request_error", "decides"),
+    ]
     assert told[0]["changed"] == ("messages",)
     assert told[1]["decision"] == "retry"
     assert all("test_i13_hooks.py:" in each["where"] for each in told)
@@ -461,7 +475,7 @@ async def test_a_signal_observer_may_write_to_the_inbox() -> None:
 
 async def test_payloads_are_frozen_and_say_so() -> None:
     def mutate(payload: PreStep) -> None:
-        payload.messages[0]["content"] = ()  # type: ignore[index]
+        payload.messages[0]["content"] = ()
 
     _, (turn,) = await run([], hooks={"pre_step": [mutate]})
     assert turn.reason == "error"
@@ -508,7 +522,9 @@ async def test_hooks_of_a_class_are_one_instance_for_every_point() -> None:
             return payload.replace(content=str(self.count))
 
     counts = Counts()
-    agent, _ = await run([ADD, ADD, "ok"], tools=_tools(), hooks={"pre_tool": [counts], "post_tool": [counts]})
+    agent, _ = await run(
+        [ADD, ADD, "ok"], tools=_tools(), hooks={"pre_tool": [counts], "post_tool": [counts]}
+    )
     assert texts(agent.session, "tool/result") == ["2", "4"]
     assert brackets(agent.session, "turn/end") == ["turn/end completed"]
 

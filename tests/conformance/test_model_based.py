@@ -20,11 +20,11 @@ from tests.conformance.puppets import ANSWERS, OUTCOMES, PLANNED, Stage
 from tests.machine.histories import Kept, folds
 
 from turnchart.machine import Agent, AgentBusy, Failure, Item, Queues, Session, State, Turn, TurnFailed
+from turnchart.machine.chart import ON_GOING
 from turnchart.machine.inbox import MODES
 from turnchart.machine.messages import FAILURE_KINDS
 from turnchart.machine.models import BlockStart, Finish, TextDelta, ToolCallDelta
 from turnchart.machine.states import TURN_STATES
-from turnchart.machine.turn import ON_GOING
 from turnchart.machine.verify import Judge
 from turnchart.testing import Recording, record
 
@@ -103,7 +103,7 @@ class AnyAgent(RuleBasedStateMachine):
     @rule(keep=st.booleans())
     def abort(self, keep: bool) -> None:
         """Abort, twice now and then."""
-        waiting = sum(self.ledger.queued()[:2], [])
+        waiting = [*self.ledger.queued()[0], *self.ledger.queued()[1]]
         discarded = self.do(lambda agent: agent.abort("user", keep_inbox=keep))
         if keep:
             assert discarded == ()
@@ -114,7 +114,7 @@ class AnyAgent(RuleBasedStateMachine):
     def resume(self) -> None:
         """Go on with what is parked; a busy agent says so."""
         if self.is_in(State.IDLE):
-            parked = bool(sum(self.ledger.queued()[:2], []))
+            parked = bool([*self.ledger.queued()[0], *self.ledger.queued()[1]])
             assert self.do(lambda agent: agent.resume()) == parked
 
     @precondition(lambda self: bool(self.agent.queued))
@@ -315,7 +315,7 @@ LONG = settings(SHORT, max_examples=2_000, stateful_step_count=80)
 
 
 def _case(machine: type[AnyAgent], profile: settings) -> Any:
-    case = type(f"{machine.__name__}{profile.max_examples}", (machine.TestCase,), {})
+    case: Any = type(f"{machine.__name__}{profile.max_examples}", (machine.TestCase,), {})
     case.settings = profile
     return case
 

@@ -104,9 +104,7 @@ async def test_i166_an_approver_that_fails_denies() -> None:
     async def fails(_: Question) -> Approve:
         raise OSError("the terminal is gone")
 
-    agent, (turn,) = await run(
-        [calls(("add", {"a": 1, "b": 2})), "ok"], permissions=ASKING, approver=fails
-    )
+    agent, (turn,) = await run([calls(("add", {"a": 1, "b": 2})), "ok"], permissions=ASKING, approver=fails)
     assert results(agent.session) == [
         ("denied", "Denied: the approver failed: OSError: the terminal is gone")
     ]
@@ -341,7 +339,11 @@ async def test_steering_while_a_person_is_asked_waits_for_the_next_step() -> Non
         return ctx.call_id
 
     async with scripted(
-        [asks("body"), "ok"], clock=clock, tools=[tool(body, description="x")], permissions=ASKING, approver=approve
+        [asks("body"), "ok"],
+        clock=clock,
+        tools=[tool(body, description="x")],
+        permissions=ASKING,
+        approver=approve,
     ) as agent:
         agent.follow_up("x")
         await clock.sleep(1)

@@ -35,7 +35,8 @@ def test_entries_are_numbered_and_follow_each_other() -> None:
     second = session.append("custom", Frozen(kind="mine", data=2), sources=(0,), attempt=3)
     assert first == Entry(0, None, "custom", 1.0, Frozen(kind="mine", data=(1,)))
     assert second == Entry(1, 0, "custom", 2.5, Frozen(kind="mine", data=2), sources=(0,), attempt=3)
-    assert session.append_custom("mine", 3).parent == 1
+    session.append_custom("mine", 3)
+    assert session.entries[-1].parent == 1
     assert session.leaf == 2
     assert session.store.load() == tuple(session.entries)
     assert (session.id, session.origin, reopened(session).origin) == ("kept", "new", "resumed")
@@ -44,9 +45,9 @@ def test_entries_are_numbered_and_follow_each_other() -> None:
 def test_foreign_json_is_frozen_where_it_enters() -> None:
     session = Session.memory("one")
     data = {"a": [1]}
-    entry = session.append_custom("mine", data)
+    session.append_custom("mine", data)
     data["a"].append(2)
-    assert entry.data["data"] == {"a": (1,)}
+    assert session.entries[-1].data["data"] == {"a": (1,)}
     with pytest.raises(ValueError, match=r"\$\.a is nan"):
         session.append_custom("mine", {"a": float("nan")})
     with pytest.raises(TypeError, match="JSON keys are strings"):

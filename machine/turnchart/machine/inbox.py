@@ -82,7 +82,9 @@ class Inbox:
         said: The ids of the messages that are in the conversation.
     """
 
-    __slots__ = ("_ids", "_lists", "_others", "_taken", "_waiting", "next_step", "next_turn", "riders", "said")
+    __slots__ = (
+        "_ids", "_lists", "_others", "_taken", "_waiting", "next_step", "next_turn", "riders", "said",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.next_step: list[Item] = []

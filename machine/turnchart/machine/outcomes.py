@@ -74,8 +74,7 @@ def _checked(given: ToolOutcome) -> ToolOutcome:
         )
     usage: object = given.usage
     if usage is not None and not (
-        isinstance(usage, Mapping)
-        and all(type(count) is int for count in cast("Mapping[Any, Any]", usage).values())
+        isinstance(usage, Mapping) and all(type(count) is int for count in usage.values())  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType, reportUnknownMemberType]  # foreign
     ):
         raise TypeError("`usage` must be whole numbers by name")
     tools: object = given.added_tools

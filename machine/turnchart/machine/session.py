@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from os import PathLike
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple
 
 from turnchart.machine.brackets import FOLD as BRACKETS
 from turnchart.machine.brackets import RULES, Brackets
@@ -450,7 +450,8 @@ def _target(data: Mapping[str, Any], seq: int) -> int | None:
         raise TypeError(f"it moves to {target!r}, which is no number of an entry")
     if target is not None and not 0 <= target < seq:
         raise ValueError(f"there is no entry {target} before it")
-    return cast("int | None", target)
+    found: int | None = target
+    return found
 
 
 def _said(error: Exception) -> str:
