@@ -27,7 +27,8 @@ MAY_IMPORT = {
 
 # The pure part of turnchart.machine: it awaits nothing, knows no clock, logs nothing, reads no file.
 PURE = (
-    "says", "chart", "table", "points", "chain", "entries", "inbox", "states", "messages", "verify", "rebuild",
+    "says", "chart", "table", "points", "chain", "entries", "inbox", "states", "messages", "verify",
+    "rebuild",
 )  # fmt: skip
 IMPURE = {"anyio", "asyncio", "time", "datetime", "logging", "random", "os", "pathlib"}
 

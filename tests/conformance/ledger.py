@@ -88,6 +88,7 @@ class Ledger:
         for id in ids:
             if id in self.fate:
                 assert self.fate[id] == before, f"{id} is {self.fate[id]}, and was to become {after}"
+                del self.fate[id]  # so that messages stand in the order of their claim
                 self.fate[id] = after
 
     def queued(self) -> tuple[list[str], ...]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from math import inf, nan
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from tests.conformance.toolkit import Seen, asks, reasons, strict, timed
@@ -147,7 +147,7 @@ async def test_what_is_refused_while_a_turn_runs_leaves_the_turn_alone() -> None
         before = len(agent.session.entries)
         for value, says in (*SHAPES, *NOT_JSON):
             with pytest.raises(REFUSED, match=says):
-                agent.steer(value)
+                agent.steer(cast(Any, value))
         assert len(agent.session.entries) == before
         agent.go_on()
         await agent.idle()

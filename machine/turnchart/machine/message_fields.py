@@ -13,7 +13,7 @@ def plain(name: str, value: str) -> str:
     """
     if type(value) is str:
         return value
-    if isinstance(value, str):
+    if isinstance(value, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # foreign input
         return str.__str__(value)
     raise TypeError(f"{name} must be text, not {type(value).__name__}")
 

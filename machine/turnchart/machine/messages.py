@@ -172,7 +172,7 @@ def block(value: Block | Mapping[str, Any]) -> Block:
     """
     if isinstance(value, Block):
         return value
-    if not isinstance(value, Mapping):
+    if not isinstance(value, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # foreign input
         raise TypeError(f"content is made of blocks, such as Text, not of {type(value).__name__}")
     kind = value.get("type")
     found = _BLOCKS.get(kind) if isinstance(kind, str) else None
@@ -402,7 +402,7 @@ def message(value: Mapping[str, Any]) -> Message:
     """
     if isinstance(value, Message):
         return value
-    if not isinstance(value, Mapping):
+    if not isinstance(value, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # foreign input
         raise TypeError(f"a message is an object with role and content, not {type(value).__name__}")
     role = value.get("role")
     found = _ROLES.get(role) if isinstance(role, str) else None

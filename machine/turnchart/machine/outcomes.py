@@ -72,12 +72,12 @@ def _checked(given: ToolOutcome) -> ToolOutcome:
         raise ValueError(
             f"`outcome` is {given.outcome!r:.60}; it must be one of: {', '.join(get_args(Outcome))}"
         )
-    usage: object = given.usage
+    usage: Any = given.usage
     if usage is not None and not (
-        isinstance(usage, Mapping) and all(type(count) is int for count in usage.values())  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType, reportUnknownMemberType]  # foreign
+        isinstance(usage, Mapping) and all(type(count) is int for count in cast(Any, usage).values())
     ):
         raise TypeError("`usage` must be whole numbers by name")
-    tools: object = given.added_tools
+    tools: Any = given.added_tools
     if not isinstance(tools, list | tuple) or not all(
         isinstance(each, str) for each in cast("Sequence[Any]", tools)
     ):
