@@ -11,6 +11,7 @@ from turnchart.machine import (
     Agent,
     Approve,
     ApproveForSession,
+    Entry,
     Limits,
     PreparedCall,
     Question,
@@ -177,6 +178,10 @@ class Stage:
         draining: Those that run on after an abort.
         held: The hooks that were told to wait, and do.
         asked: The questions that nobody answered yet.
+        plans: What the hook of each point does the next time.
+        meddling: What a listener does at the next entry of each type.
+        refusing: The types of entries of which a validator refuses the next one.
+        refused: It did.
         jobs: The maintenance jobs that run.
     """
 
@@ -186,6 +191,9 @@ class Stage:
         self.running, self.draining = Waiting(), Waiting()
         self.held, self.asked, self.jobs = Waiting(), Waiting(), Waiting()
         self.plans: dict[str, str] = {}
+        self.meddling: dict[str, Callable[[Agent], object]] = {}
+        self.refusing: set[str] = set()
+        self.refused = False
         self.statuses: list[str] = []
         self.agent = Agent(
             self.model, session=session, clock=self.clock, seed=1, prompt="Be brief.", tools=self._tools(),
@@ -194,6 +202,20 @@ class Stage:
             limits=Limits(max_steps=6, max_tool_calls=9, max_continues=2, max_seconds=900, parallel_tools=2),
         )  # fmt: skip
         self.agent.on("agent/status", self._heard)
+        self.agent.on("session/event", self._meddle)
+        session.validate(self._refuse)
+
+    def _meddle(self, signal: Signal, _: AbortSignal) -> None:
+        act = self.meddling.pop(signal.data["entry"].type, None)
+        if act is not None:
+            act(self.agent)
+
+    def _refuse(self, entry: Entry) -> str | None:
+        if entry.type not in self.refusing:
+            return None
+        self.refusing.clear()
+        self.refused = True
+        return "not this one"
 
     def _heard(self, signal: Signal, _: AbortSignal) -> None:
         self.statuses.append(signal.data["status"])

@@ -6,10 +6,9 @@ from typing import Any
 
 import anyio
 import pytest
-from tests.conformance.toolkit import Seen, all_of, brackets, reasons
-from tests.machine.drive import add, calls, run, scripted, texts, types
+from tests.conformance.toolkit import Seen, all_of, reasons
+from tests.machine.drive import calls, run, scripted, texts, types
 
-from turnchart.hooks import hook, run_chain
 from turnchart.machine import (
     Agent,
     AppendRefused,
@@ -17,30 +16,15 @@ from turnchart.machine import (
     Reply,
     ScriptedModel,
     Signal,
-    Tool,
     ToolContext,
     UserMessage,
     tool,
 )
 from turnchart.machine.abort import AbortSignal
 from turnchart.machine.points import (
-    POINTS,
-    AfterStep,
-    Assemble,
-    Context,
-    Convert,
     Deny,
-    OnSignal,
-    Payload,
-    PostTool,
     PreStep,
     PreTool,
-    Reject,
-    Request,
-    RequestError,
-    Retry,
-    SessionEnd,
-    SessionStart,
     Stream,
     TurnStopping,
 )
@@ -368,166 +352,3 @@ async def test_i248_an_agent_inside_a_tool_of_another_keeps_them_apart() -> None
 
 
 # -- the contract, point by point --------------------------------------------------------------------
-
-
-def boom(_: Payload) -> None:
-    raise ValueError("boom")
-
-
-DENIES, ERROR, GOES_ON = "denies the call", "error", "completed"
-FAILING = {
-    "session_start": GOES_ON, "session_end": GOES_ON, "assemble": ERROR, "pre_step": ERROR, "request": ERROR,
-    "context": GOES_ON, "convert": ERROR, "stream": ERROR, "request_error": ERROR, "pre_tool": DENIES,
-    "tool": "error", "post_tool": GOES_ON, "after_step": ERROR, "turn_stopping": ERROR, "on_signal": GOES_ON,
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("point", [point for point in POINTS if point != "compact"])
-async def test_a_failing_hook_means_what_the_contract_says(
-    point: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.CRITICAL + 1)
-    replies: list[Any] = [Failure("auth")] if point == "request_error" else [ADD, "ok"]
-    async with scripted(replies, hooks={point: [boom]}) as agent:
-        turn = await agent.prompt("x")
-        failed = [
-            entry.data
-            for entry in all_of(agent.session, "hook/result")
-            if "boom" in entry.data.get("error", "")
-        ]
-        assert bool(failed) == (point not in ("on_signal", "session_end")), point
-        assert {each["point"] for each in failed} <= {point}
-        agent.model.drop()  # type: ignore[union-attr]  # scripted
-    outcomes = [entry.data["outcome"] for entry in all_of(agent.session, "tool/result")]
-    if point in ("pre_tool", "tool"):
-        assert (turn.reason, outcomes) == ("completed", ["denied" if point == "pre_tool" else "error"])
-    else:
-        assert turn.reason == FAILING[point], point
-        assert outcomes in ([], ["ok"])
-    if turn.reason == "error":
-        assert "boom" in str(turn.error)
-
-
-async def test_a_hook_that_takes_too_long_has_failed_on_the_fake_clock() -> None:
-    clock = FakeClock()
-
-    async def stuck(_: Request) -> None:
-        await clock.sleep(1000)
-
-    async with scripted([], clock=clock, hooks={"request": [stuck]}) as agent:
-        turn = await agent.prompt("x")
-    assert turn.reason == "error"
-    assert "it took longer than 30 s" in str(turn.error)
-
-
-async def test_a_dispatch_that_decided_changed_or_failed_is_in_the_log_and_others_are_not() -> None:
-    @hook("quiet", on="pre_step")
-    def quiet(_: PreStep) -> None: ...
-
-    def changes(payload: PreStep) -> PreStep:
-        return payload.replace(messages=(*payload.messages, UserMessage("more")))
-
-    def decides(payload: RequestError) -> Retry:
-        return Retry(0)
-
-    agent, _ = await run(
-        [Failure("auth"), "ok"], hooks={"pre_step": [quiet, changes], "request_error": [decides]}
-    )
-    told = [entry.data for entry in all_of(agent.session, "hook/result")]
-    assert [(each["point"], each["id"]) for each in told] == [
-        ("pre_step", "changes"),
-        ("request_error", "decides"),
-    ]
-    assert told[0]["changed"] == ("messages",)
-    assert told[1]["decision"] == "retry"
-    assert all("test_i13_hooks.py:" in each["where"] for each in told)
-
-
-async def test_an_observer_can_change_and_break_nothing() -> None:
-    seen: Seen = []
-
-    @hook("watcher", on="pre_step", observes=True)
-    def watcher(payload: PreStep) -> PreStep:
-        seen.append(payload.messages[-1].text)
-        return payload.replace(messages=())
-
-    def adds(payload: PreStep) -> PreStep:
-        return payload.replace(messages=(*payload.messages, UserMessage("added")))
-
-    agent, (turn,) = await run(["ok"], hooks={"pre_step": [watcher, adds]})
-    assert seen == ["added"]
-    assert turn.ok
-    assert texts(agent.session, "user/message") == ["x", "added"]
-
-
-async def test_a_signal_observer_may_write_to_the_inbox() -> None:
-    agents: list[Agent] = []
-
-    def inject(payload: OnSignal) -> None:
-        if payload.signal == "session/event" and payload.data["entry"].type == "tool/result":
-            agents[0].inject("seen")
-
-    async with scripted([ADD, "ok"], hooks={"on_signal": [inject]}) as agent:
-        agents.append(agent)
-        await agent.prompt("x")
-    assert texts(agent.session, "user/message") == ["x", "seen"]
-
-
-async def test_payloads_are_frozen_and_say_so() -> None:
-    def mutate(payload: PreStep) -> None:
-        payload.messages[0]["content"] = ()
-
-    _, (turn,) = await run([], hooks={"pre_step": [mutate]})
-    assert turn.reason == "error"
-    assert "frozen" in str(turn.error)
-
-
-async def test_every_point_gets_its_own_payload_in_the_order_of_a_turn() -> None:
-    seen: Seen = []
-
-    def note(payload: Payload) -> None:
-        if type(payload).__name__ not in seen:
-            seen.append(type(payload).__name__)
-
-    hooks = {point: [note] for point in POINTS if point not in ("on_signal", "compact", "stream", "tool")}
-    await run([Failure("timeout"), ADD, "ok"], hooks=hooks)
-    assert seen == [
-        kind.__name__
-        for kind in (
-            SessionStart, Assemble, PreStep, Request, Context, Convert, RequestError, PreTool, PostTool, AfterStep,
-            TurnStopping, SessionEnd,
-        )
-    ]  # fmt: skip
-
-
-async def test_a_chain_runs_without_any_agent() -> None:
-    def reject(_: PreStep) -> Reject:
-        return Reject("no")
-
-    verdict = await run_chain("pre_step", PreStep(messages=(UserMessage("x"),)), [reject])
-    assert verdict.decision == Reject("no")
-    assert [each.id for each in verdict.trace] == ["reject"]
-
-
-async def test_hooks_of_a_class_are_one_instance_for_every_point() -> None:
-    class Counts:
-        def __init__(self) -> None:
-            self.count = 0
-
-        def pre_tool(self, _: PreTool) -> None:
-            self.count += 1
-
-        def post_tool(self, payload: PostTool) -> PostTool:
-            self.count += 1
-            return payload.replace(content=str(self.count))
-
-    counts = Counts()
-    agent, _ = await run(
-        [ADD, ADD, "ok"], tools=_tools(), hooks={"pre_tool": [counts], "post_tool": [counts]}
-    )
-    assert texts(agent.session, "tool/result") == ["2", "4"]
-    assert brackets(agent.session, "turn/end") == ["turn/end completed"]
-
-
-def _tools() -> list[Tool]:
-    return [add]

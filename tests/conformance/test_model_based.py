@@ -30,6 +30,21 @@ from turnchart.testing import Recording, record
 
 WAYS = ("follow_up", "steer", "inject", "next_turn")
 TOOLS = ("together", "alone", "asked", "drains", "unknown")
+LOGGED = (
+    "turn/start", "turn/end", "step/start", "step/end", "user/message", "assistant/message", "assistant/attempt",
+    "tool/call", "tool/result", "request/header", "agent/inbox/spliced", "hook/result", "llm/retry",
+    "approval/asked", "approval/decided",
+)  # fmt: skip
+MEDDLING: dict[str, Callable[[Agent, str], object]] = {
+    "abort": lambda agent, _: agent.abort("listener"),
+    "abort and keep": lambda agent, _: agent.abort("listener", keep_inbox=True),
+    "abort and send": lambda agent, text: (agent.abort("listener"), agent.follow_up(text)),
+    "steer": lambda agent, text: agent.steer(text),
+    "follow up": lambda agent, text: agent.follow_up(text),
+    "inject": lambda agent, text: agent.inject(text),
+    "ride": lambda agent, text: agent.next_turn(text),
+    "clear": lambda agent, _: agent.clear(),
+}
 calls = st.lists(st.sampled_from(TOOLS), max_size=4)
 
 
@@ -183,6 +198,12 @@ class AnyAgent(RuleBasedStateMachine):
         """Say what the hook of a point does the next time."""
         self.stage.plans[planned[0]] = planned[1]
 
+    @rule(type=st.sampled_from(LOGGED), what=st.sampled_from(sorted(MEDDLING)))
+    def meddle(self, type: str, what: str) -> None:
+        """Say what a listener does at the next entry of a type."""
+        text = self.text()
+        self.stage.meddling[type] = lambda agent: MEDDLING[what](agent, text)
+
     @precondition(lambda self: len(self.stage.held) > 0)
     @rule(which=st.integers(0, 9))
     def let_go(self, which: int) -> None:
@@ -314,7 +335,7 @@ SHORT = settings(
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
 )
-LONG = settings(SHORT, max_examples=1_000, stateful_step_count=80)
+LONG = settings(SHORT, max_examples=400, stateful_step_count=80)
 
 
 def _case(machine: type[AnyAgent], profile: settings) -> Any:
