@@ -31,7 +31,6 @@ from turnchart.machine import (
     Turn,
     TurnFailed,
 )
-from turnchart.machine.chart import ON_GOING
 from turnchart.machine.inbox import MODES
 from turnchart.machine.messages import FAILURE_KINDS
 from turnchart.machine.models import BlockStart, Finish, TextDelta, ToolCallDelta
@@ -300,7 +299,8 @@ class AnyAgent(RuleBasedStateMachine):
             if hasattr(self, "stage"):
                 self.leave()
                 self.check_log()
-                self.recording.check()
+                if not self.stage.refused:
+                    self.recording.check()
                 again = Session(Kept(self.session.entries))
                 assert folds(again) == folds(self.session)
         finally:

@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -356,18 +355,6 @@ async def test_a_cancelled_thread_is_waited_for() -> None:
         group.cancel_scope.cancel()
         go_on.set()
     assert ended.is_set()
-
-
-@pytest.mark.anyio
-@pytest.mark.parametrize("made", [look, tool(add.fn, inline=True)])
-async def test_running_a_tool_on_the_loop_costs_little(made: Tool) -> None:
-    args, ctx, costs = {"path": "x"} if made is look else {"a": 1, "b": 2}, ToolContext(), list[float]()
-    for _ in range(10):
-        start = time.perf_counter()
-        for _ in range(500):
-            await run_tool(made, args, ctx)
-        costs.append((time.perf_counter() - start) / 500)
-    assert min(costs) < 20e-6  # about 2 µs on a quiet machine
 
 
 def test_importing_tools_loads_no_pydantic() -> None:
