@@ -55,7 +55,7 @@ MEDDLING: dict[str, Callable[[Agent, str], object]] = {
     "ride": lambda agent, text: agent.next_turn(text),
     "clear": lambda agent, _: agent.clear(),
 }
-GOING: dict[str, st.SearchStrategy[Any]] = {
+GOING: Any = {
     "names": st.lists(st.sampled_from(TOOLS), max_size=4),
     "reason": st.sampled_from(("stop", "stop", "stop", "max_tokens")),
     "which": st.integers(0, 9),
