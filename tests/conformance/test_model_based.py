@@ -8,7 +8,7 @@ message is ever a ghost: each one ends admitted, pending or discarded.
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from contextlib import AbstractContextManager, suppress
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
@@ -55,13 +55,14 @@ MEDDLING: dict[str, Callable[[Agent, str], object]] = {
     "ride": lambda agent, text: agent.next_turn(text),
     "clear": lambda agent, _: agent.clear(),
 }
-GOING: Any = {
+GOING: dict[str, Any] = {
     "names": st.lists(st.sampled_from(TOOLS), max_size=4),
     "reason": st.sampled_from(("stop", "stop", "stop", "max_tokens")),
     "which": st.integers(0, 9),
     "outcome": st.sampled_from(sorted(OUTCOMES)),
     "answer": st.sampled_from(ANSWERS),
 }
+ON_AND_ON: Callable[[Any], Any] = cast(Any, rule)(**GOING)
 DISTURBING = ("abort", "abort_and_keep", "cancel_prompt", "maintain", "reopen", "crash")
 
 
@@ -228,9 +229,9 @@ class AnyAgent(RuleBasedStateMachine):
         else:
             self.portal.call(stage.pass_time, 8)
 
-    go_on = rule(**GOING)(_go_on)
-    and_on = rule(**GOING)(_go_on)
-    still_on = rule(**GOING)(_go_on)
+    go_on = ON_AND_ON(_go_on)
+    and_on = ON_AND_ON(_go_on)
+    still_on = ON_AND_ON(_go_on)
 
     @rule(planned=st.lists(st.sampled_from(PLANNED), min_size=1, max_size=3))
     def plan(self, planned: list[tuple[str, str]]) -> None:
