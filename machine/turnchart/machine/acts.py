@@ -390,9 +390,19 @@ class Acts:
     def write(self, act: Callable[[], object]) -> None:
         """Do a write of a person or program: at once while idle, else at the end of the step, in order."""
         if self.state is State.IDLE and not self._buffer:
+            self.mend()
             act()
         else:
             self._buffer.append(act)
+
+    def mend(self) -> None:
+        """Close the log of a turn whose end a validator refused; an idle agent has no turn open.
+
+        Raises:
+            AppendRefused: If it is refused again.
+        """
+        if self.session.brackets.turn_open:
+            self.session.recover()
 
     def flush_writes(self) -> None:
         """Do what was asked for while the step ran; one leaves the buffer when it was stored or refused."""

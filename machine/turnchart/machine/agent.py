@@ -452,6 +452,7 @@ class Agent(Outfit):
         """
         if self.state is not State.IDLE:
             raise AgentBusy(self.state)
+        self.mend()
         before, self.turning = self.turning, Turning(self.turning.number)
         self.go(Event.MAINTAIN)
         during = self.turning

@@ -115,8 +115,7 @@ class Driver(Acts):
         """Leave idle or maintenance. Listeners hear of it when all of it is in the log."""
         held, self._held = self._held, True
         try:
-            if self.session.brackets.turn_open:
-                self.session.recover()  # a validator refused the end of the last turn
+            self.mend()
             self.go(event)
             if self.state is State.CLAIMING:
                 self.claim()
