@@ -21,6 +21,8 @@ class Ledger:
         reason: Why the last turn ended.
         left: The messages that the last turn left, since it started.
         ended: The reason of each turn that ended.
+        ids: The id of each message that came in, by its text.
+        turns: The turn that claimed a message last, by its id.
     """
 
     def __init__(self) -> None:
@@ -31,7 +33,9 @@ class Ledger:
         self.reason = ""
         self.left: list[str] = []
         self.ended: list[str] = []
-        self._answered = False
+        self.ids: dict[str, str] = {}
+        self.turns: dict[str, int] = {}
+        self._answered = self._stepped = False
         self._taken = 0
 
     def read(self, entries: list[Entry]) -> None:
@@ -50,7 +54,10 @@ class Ledger:
             case "turn/start":
                 assert not self.open, "a turn opens while one is open"
                 assert data["turn"] == self.turn + 1, "turn numbers are consecutive"
-                self.turn, self.open, self.left, self._answered = data["turn"], True, [], False
+                self.turn, self.open, self.left = data["turn"], True, []
+                self._answered = self._stepped = False
+            case "step/start":
+                self._stepped = True
             case "hook/result":
                 self._answered |= data["point"] == "pre_step"
             case "assistant/message" | "assistant/attempt" | "turn/end":
@@ -74,15 +81,28 @@ class Ledger:
         items, start, count = self.waiting[data["target"]], data["start"], data.get("removed_count", 0)
         assert 0 <= start <= start + count <= len(items)
         outcome = data.get("outcome")
+        if count and outcome is None:
+            self._claimed(data["target"], start, items[start : start + count])
         self._move(_ids(items[start : start + count]), "pending", "discarded" if outcome else "claimed")
         inserted = list(data.get("inserted", ()))
         items[start : start + count] = inserted
+        self.ids |= {said["content"][0]["text"]: said["id"] for item in inserted for said in item["messages"]}
+        assert outcome != "returned" or start == 0, "what comes back goes to the front"
         for id in _ids(inserted):
             before = self.fate.get(id)
             assert before == ("claimed" if outcome == "returned" else None), (
                 f"{id} was {before} and waits again"
             )
             self.fate[id] = "pending"
+
+    def _claimed(self, target: str, start: int, items: list[Mapping[str, Any]]) -> None:
+        """Prompts and riders open a turn, riders all together; the next step takes what is at the front."""
+        assert self.open
+        if target != "next-step":
+            assert not self._stepped, f"{target} is claimed inside a turn"
+            assert start == 0
+        assert target != "rider" or len(items) == len(self.waiting[target])
+        self.turns |= dict.fromkeys(_ids(items), self.turn)
 
     def _move(self, ids: Iterable[str], before: str, after: str) -> None:
         for id in ids:

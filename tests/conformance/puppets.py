@@ -156,8 +156,9 @@ PLANS: Mapping[str, Mapping[str, Plan]] = {
     "after_step": {"stop": lambda _: Stop("enough"), "nonsense": NONSENSE},
     "turn_stopping": {"continue": lambda _: Continue("go on"), "nonsense": NONSENSE},
 }  # fmt: skip
-"""What the hook of a point can be told to do the next time; each can also be told to wait."""
-PLANNED = [(point, name) for point, plans in PLANS.items() for name in (*plans, "hold")]
+"""What the hook of a point can be told to do the next time; each can also be told to wait: ``hold`` until it is
+let go, ``late`` until the turn is aborted."""
+PLANNED = [(point, name) for point, plans in PLANS.items() for name in plans]
 
 OUTCOMES: Mapping[str, Callable[[], Any]] = {
     "ok": lambda: "done",
@@ -182,6 +183,7 @@ class Stage:
         meddling: What a listener does at the next entry of each type.
         refusing: The types of entries of which a validator refuses the next one.
         refused: It did.
+        wrong: What must never happen, and did.
         jobs: The maintenance jobs that run.
     """
 
@@ -194,6 +196,7 @@ class Stage:
         self.meddling: dict[str, Callable[[Agent], object]] = {}
         self.refusing: set[str] = set()
         self.refused = False
+        self.wrong: list[str] = []
         self.statuses: list[str] = []
         self.agent = Agent(
             self.model, session=session, clock=self.clock, seed=1, prompt="Be brief.", tools=self._tools(),
@@ -224,6 +227,8 @@ class Stage:
         async def body(n: int, ctx: ToolContext) -> Any:
             del n
             ctx.progress("began")
+            if ctx.abort.aborted:
+                self.wrong.append(f"{ctx.tool} began after the abort")
             return OUTCOMES[await self.running.wait()]()
 
         async def shielded(n: int) -> Any:
@@ -243,6 +248,8 @@ class Stage:
             plan = self.plans.pop(point, "")
             if plan == "hold":
                 return await self.held.wait()
+            if plan == "late" and payload.abort is not None:
+                return await payload.abort.wait() and None
             return PLANS[point][plan](payload) if plan else None
 
         return act

@@ -17,6 +17,7 @@ from tests.conformance.toolkit import (
     ran,
     reasons,
     results,
+    timed,
 )
 from tests.machine.drive import drop, run, scripted, texts, types
 
@@ -358,3 +359,20 @@ async def test_results_of_a_cut_step_carry_a_code_for_programs() -> None:
     seen: Seen = []
     agent, _ = await run([asks("a")], tools=parallels(seen, a=9), act=after(1, abort))
     assert [code(entry) for entry in all_of(agent.session, "tool/result")] == ["ABORTED"]
+
+
+async def test_an_abort_whose_results_are_refused_still_leaves_no_call_open() -> None:
+    seen: Seen = []
+    left = ["b"]
+
+    def refuse(entry: Entry) -> str | None:
+        return "no" if entry.type == "tool/call" and entry.data["tool"] in left and left.pop() else None
+
+    async with scripted([asks("a", "b", "c")], tools=[timed(name, 5, seen) for name in "abc"]) as agent:
+        agent.session.validate(refuse)
+        agent.follow_up("x")
+        await _clock(agent).sleep(1)
+        agent.abort()
+        await agent.idle()
+    assert seen == ["a+"]
+    assert outcomes(agent.session) == ["aborted"] * 3

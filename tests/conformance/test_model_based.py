@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.conformance.ledger import Ledger
-from tests.conformance.puppets import ANSWERS, OUTCOMES, PLANNED, Stage
+from tests.conformance.puppets import ANSWERS, OUTCOMES, PLANNED, PLANS, Stage
 from tests.machine.histories import Kept, folds
 
 from turnchart.machine import (
@@ -41,8 +41,8 @@ from turnchart.testing import Recording, record
 WAYS = ("follow_up", "steer", "inject", "next_turn")
 TOOLS = ("together", "alone", "asked", "drains", "unknown")
 LOGGED = (
-    "turn/start", "turn/end", "step/start", "step/end", "user/message", "assistant/message", "assistant/attempt",
-    "tool/call", "tool/result", "request/header", "agent/inbox/spliced", "hook/result", "llm/retry",
+    "assistant/message", "tool/call", "tool/result", "turn/start", "turn/end", "step/start", "step/end",
+    "user/message", "assistant/attempt", "request/header", "agent/inbox/spliced", "hook/result", "llm/retry",
     "approval/asked", "approval/decided",
 )  # fmt: skip
 MEDDLING: dict[str, Callable[[Agent, str], object]] = {
@@ -56,20 +56,21 @@ MEDDLING: dict[str, Callable[[Agent, str], object]] = {
     "clear": lambda agent, _: agent.clear(),
 }
 GOING: dict[str, Any] = {
-    "names": st.lists(st.sampled_from(TOOLS), max_size=4),
+    "names": st.lists(st.sampled_from(TOOLS), max_size=3),
     "reason": st.sampled_from(("stop", "stop", "stop", "max_tokens")),
     "which": st.integers(0, 9),
     "outcome": st.sampled_from(sorted(OUTCOMES)),
     "answer": st.sampled_from(ANSWERS),
 }
 ON_AND_ON: Callable[[Any], Any] = cast(Any, rule)(**GOING)
-DISTURBING = ("abort", "abort_and_keep", "cancel_prompt", "maintain", "reopen", "crash")
+DISTURBING = ("cancel_prompts", "maintain", "reopen", "crash", "resume", "write", "set_queues")
 
 
 class AnyAgent(RuleBasedStateMachine):
     """Sends an agent whatever people, models, tools, hooks and clocks can send it."""
 
     backend: ClassVar[str] = "asyncio"
+    refuses: ClassVar[bool] = True
 
     def __init__(self) -> None:
         super().__init__()
@@ -77,7 +78,9 @@ class AnyAgent(RuleBasedStateMachine):
         self.portal: BlockingPortal = self._portals.__enter__()
         self.ledger, self.judge = Ledger(), Judge()
         self.sent = self.judged = 0
-        self.prompts: list[Future[Turn]] = []
+        self.sound = False
+        self.prompts: dict[str, Future[Turn]] = {}
+        self.woken: dict[str, int] = {}
         self.session = Session(Kept())
 
     @initialize()
@@ -121,9 +124,16 @@ class AnyAgent(RuleBasedStateMachine):
     def send(self, way: str, count: int) -> None:
         """Send something; one item, however many messages."""
         content = [{"role": "user", "content": self.text()} for _ in range(count)]
+        turn, closing = (
+            self.ledger.turn,
+            self.agent.turning.cause is not None or self.is_in(State.MAINTENANCE),
+        )
         item: Item | None = self.do(lambda agent: getattr(agent, way)(content))
         self.ledger.read(self.session.entries)
-        assert item is None or all(said["id"] in self.ledger.fate for said in item.messages)
+        ids = [said["id"] for said in item.messages] if item is not None else []
+        assert all(id in self.ledger.fate for id in ids)
+        if closing and way in ("follow_up", "steer"):
+            self.woken |= dict.fromkeys(ids, turn)
 
     @rule()
     def prompt(self) -> None:
@@ -133,17 +143,25 @@ class AnyAgent(RuleBasedStateMachine):
         self.portal.call(self.stage.settle)
         if busy:
             assert isinstance(future.exception(timeout=1), AgentBusy)
+            self.send("follow_up", 1)
         else:
-            self.prompts.append(future)
+            self.prompts[text] = future
 
-    def cancel_prompt(self) -> None:
-        """Stop waiting for a prompt: its turn is aborted and closed."""
-        for each in self.prompts:
-            each.cancel()
+    def cancel_prompts(self) -> None:
+        """Stop waiting for prompts: one that waits is taken back, the turn of another is aborted and closed."""
+        waited = [text for text, future in self.prompts.items() if not future.done()]
+        for text in waited:
+            self.prompts[text].cancel()
         self.portal.call(self.stage.settle)
+        self.ledger.read(self.session.entries)
+        for id in [self.ledger.ids[text] for text in waited if not self.stage.refused]:
+            assert self.ledger.fate[id] != "pending"
+            over = not self.ledger.open or self.ledger.turns.get(id) != self.ledger.turn
+            assert over or len(self.stage.draining)
 
-    def abort(self, keep: bool = False) -> None:
-        """Abort."""
+    @rule(keep=st.booleans())
+    def abort(self, keep: bool) -> None:
+        """Abort, and keep what waits or not."""
         waiting = [*self.ledger.queued()[0], *self.ledger.queued()[1]]
         discarded = self.do(lambda agent: agent.abort("user", keep_inbox=keep))
         if keep:
@@ -151,13 +169,8 @@ class AnyAgent(RuleBasedStateMachine):
         elif discarded is not None:
             assert [item.id for item in discarded][: len(waiting)] == waiting
 
-    def abort_and_keep(self) -> None:
-        """Abort, and keep what waits."""
-        self.abort(keep=True)
-
-    @rule()
     def resume(self) -> None:
-        """Go on with what is parked; a busy agent says so."""
+        """Go on with what is parked."""
         if self.is_in(State.IDLE):
             parked = bool([*self.ledger.queued()[0], *self.ledger.queued()[1]])
             assert self.do(lambda agent: agent.resume()) in (parked, None)
@@ -174,12 +187,11 @@ class AnyAgent(RuleBasedStateMachine):
             text = self.text()
             self.do(lambda agent: agent.replace(item.id, text))
 
-    @rule(steering=st.sampled_from(MODES), follow_up=st.sampled_from(MODES))
-    def set_queues(self, steering: Any, follow_up: Any) -> None:
+    def set_queues(self) -> None:
         """Change how many messages are taken at once."""
-        self.do(lambda agent: setattr(agent, "queues", Queues(steering, follow_up)))
+        one, other = MODES[self.sent % 2], MODES[self.sent // 2 % 2]
+        self.do(lambda agent: setattr(agent, "queues", Queues(one, other)))
 
-    @rule()
     def write(self) -> None:
         """Write beside the turn."""
         self.do(lambda agent: agent.session.append_custom("note", self.sent))
@@ -188,10 +200,13 @@ class AnyAgent(RuleBasedStateMachine):
     # -- the model ---------------------------------------------------------------------------------
 
     @precondition(lambda self: self.stage.model.waits)
-    @rule()
-    def stream(self) -> None:
-        """Stream a part of an answer."""
-        self.do(lambda _: self.stage.model.say(TextDelta("part ")))
+    @rule(kind=st.none() | st.sampled_from(FAILURE_KINDS), retry_after=st.sampled_from((None, 3.0, 500.0)))
+    def falter(self, kind: Any, retry_after: float | None) -> None:
+        """Stream a part of an answer; or fail."""
+        chunk = (
+            TextDelta("part ") if kind is None else Finish("error", Failure(kind, retry_after=retry_after))
+        )
+        self.do(lambda _: self.stage.model.say(chunk))
 
     def finish(self, names: list[str], reason: Any) -> None:
         """End an answer, with calls or without."""
@@ -199,12 +214,6 @@ class AnyAgent(RuleBasedStateMachine):
         for i, name in enumerate(names, 1):
             chunks += [BlockStart("tool_call", i, "", name), ToolCallDelta(f'{{"n": {i}}}', i)]
         self.do(lambda _: self.stage.model.say(*chunks, Finish(reason)))
-
-    @precondition(lambda self: self.stage.model.waits)
-    @rule(kind=st.sampled_from(FAILURE_KINDS), retry_after=st.sampled_from((None, 3.0, 500.0)))
-    def fail(self, kind: Any, retry_after: float | None) -> None:
-        """Let the request fail."""
-        self.do(lambda _: self.stage.model.say(Finish("error", Failure(kind, retry_after=retry_after))))
 
     # -- tools, hooks, time --------------------------------------------------------------------------
 
@@ -223,7 +232,7 @@ class AnyAgent(RuleBasedStateMachine):
             )
             self.do(lambda _: bodies.answer(which, outcome))
         elif stage.model.waits:
-            self.finish(names, reason)
+            self.finish(names if which % 2 else [], reason)
         elif len(stage.jobs):
             self.do(lambda _: stage.jobs.answer(0, True))
         else:
@@ -232,25 +241,34 @@ class AnyAgent(RuleBasedStateMachine):
     go_on = ON_AND_ON(_go_on)
     and_on = ON_AND_ON(_go_on)
     still_on = ON_AND_ON(_go_on)
+    ever_on = ON_AND_ON(_go_on)
+    even_on = ON_AND_ON(_go_on)
+    on_and_on = ON_AND_ON(_go_on)
 
-    @rule(planned=st.lists(st.sampled_from(PLANNED), min_size=1, max_size=3))
+    @rule(planned=st.lists(st.sampled_from(PLANNED), min_size=1, max_size=2))
     def plan(self, planned: list[tuple[str, str]]) -> None:
         """Say what the hooks of some points do the next time."""
         self.stage.plans |= planned
 
-    @rule(type=st.sampled_from(LOGGED), what=st.sampled_from(sorted(MEDDLING)))
+    @rule(points=st.lists(st.sampled_from(sorted(PLANS)), min_size=1, max_size=2), late=st.booleans())
+    def hold(self, points: list[str], late: bool) -> None:
+        """Let the hooks of some points wait the next time, until they are let go or cut off."""
+        self.stage.plans |= dict.fromkeys(points, "late" if late else "hold")
+
+    @rule(type=st.sampled_from(LOGGED[:8]), what=st.sampled_from(sorted(MEDDLING)))
     def meddle(self, type: str, what: str) -> None:
         """Say what a listener does at the next entry of a type."""
         text = self.text()
         self.stage.meddling[type] = lambda agent: MEDDLING[what](agent, text)
 
-    @rule(type=st.sampled_from(LOGGED), sure=st.integers(0, 2))
-    def refuse(self, type: str, sure: int) -> None:
-        """Let a validator refuse the next entry of a type, now and then."""
-        if not sure:
+    @rule(type=st.sampled_from(("", "", *LOGGED)), seconds=st.sampled_from((1, 10, 35, 200)))
+    def refuse(self, type: str, seconds: float) -> None:
+        """Let a validator refuse the next entry of a type; or let time pass: waits, hooks and tools end."""
+        if type and self.refuses:
             self.stage.refusing.add(type)
+        else:
+            self.pass_time(seconds)
 
-    @rule(seconds=st.sampled_from((1, 10, 35, 200)))
     def pass_time(self, seconds: float) -> None:
         """Let time pass: waits end, hooks and tools take too long."""
         self.portal.call(self.stage.pass_time, seconds)
@@ -261,7 +279,7 @@ class AnyAgent(RuleBasedStateMachine):
             return
         self.portal.start_task_soon(self.agent.maintain, self.stage.job)
         self.portal.call(self.stage.settle)
-        assert self.is_in(State.MAINTENANCE)
+        assert self.is_in(State.MAINTENANCE) or self.torn
 
     # -- leaving -----------------------------------------------------------------------------------
 
@@ -271,14 +289,14 @@ class AnyAgent(RuleBasedStateMachine):
         self.portal.call(self.stage.jobs.end, True)
         self._entered.__exit__(None, None, None)
         assert self.is_in(State.IDLE)
-        for each in self.prompts:
+        for each in self.prompts.values():
             with suppress(TurnFailed, CancelledError, AppendRefused):
                 each.result(timeout=5)
-        self.prompts = []
+        self.prompts, self.woken = {}, {}
 
     @rule(how=st.sampled_from(DISTURBING))
     def disturb(self, how: str) -> None:
-        """Do what ends a turn or the agent."""
+        """Do what is not done often."""
         getattr(self, how)()
 
     def reopen(self) -> None:
@@ -299,6 +317,7 @@ class AnyAgent(RuleBasedStateMachine):
         try:
             if hasattr(self, "stage"):
                 self.leave()
+            if self.sound:
                 self.check_log()
                 if not self.stage.refused:
                     self.recording.check()
@@ -312,11 +331,13 @@ class AnyAgent(RuleBasedStateMachine):
     @invariant()
     def the_invariants_hold(self) -> None:
         if hasattr(self, "stage"):
+            self.sound = False
             self.check_log()
             self.check_state()
             self.check_queues()
             self.check_fates()
             self.check_rest()
+            self.sound = True
 
     def check_log(self) -> None:
         """The log is legal, at most one turn is open, and turn numbers are consecutive."""
@@ -357,9 +378,14 @@ class AnyAgent(RuleBasedStateMachine):
 
     def check_rest(self) -> None:
         """An agent rests only where nothing says to go on, and nobody waits for one that rests."""
+        assert not self.stage.wrong
         if self.is_in(State.IDLE):
-            assert all(each.done() for each in self.prompts)
-            if self.agent.last_turn is not None and self.ledger.reason == "completed":
+            for id, turn in self.woken.items():
+                lost = self.ledger.fate[id] == "pending" and self.ledger.turn == turn
+                assert not lost or self.stage.refused, "a wake was lost"
+            self.woken = {}
+            assert all(each.done() for each in self.prompts.values())
+            if self.agent.last_turn and self.ledger.reason == "completed" and not self.stage.refused:
                 assert not self.agent.queued.next_turn  # max_tokens may have been told to stop as well
 
 
@@ -370,12 +396,12 @@ class AnyAgentOnTrio(AnyAgent):
 
 
 SHORT = settings(
-    max_examples=30,
-    stateful_step_count=40,
+    max_examples=60,
+    stateful_step_count=50,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
 )
-LONG = settings(SHORT, max_examples=300, stateful_step_count=80)
+LONG = settings(SHORT, max_examples=1_000, stateful_step_count=80)
 
 
 def _case(machine: type[AnyAgent], profile: settings) -> Any:

@@ -114,14 +114,16 @@ class Driver(Acts):
     def _start(self, event: Event) -> None:
         """Leave idle or maintenance. Listeners hear of it when all of it is in the log."""
         held, self._held = self._held, True
+        mended = False
         try:
             self.mend()
+            mended = True
             self.go(event)
             if self.state is State.CLAIMING:
                 self.claim()
                 self.turning.claimed = True
         except Exception as error:
-            self._broken_start(error)
+            self._broken_start(error, running=mended)
             if isinstance(error, InternalError | TransitionError):
                 raise
         finally:
@@ -131,7 +133,7 @@ class Driver(Acts):
             self._group.start_soon(self._run_all)
         self.pump()
 
-    def _broken_start(self, error: Exception) -> None:
+    def _broken_start(self, error: Exception, *, running: bool) -> None:
         if self.state in TURN_STATES:
             self._failed(error)
             return
@@ -139,7 +141,8 @@ class Driver(Acts):
         now = self.turning = Turning(self.session.brackets.turn)
         now.error, now.reason = error, "error"
         self.tell("agent/error", turn=now.number, step=0, error=error)
-        self.tell("agent/status", status="idle")
+        if running:
+            self.tell("agent/status", status="idle")
         self._release()
 
     async def _run_all(self) -> None:

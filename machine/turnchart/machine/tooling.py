@@ -129,8 +129,9 @@ class Batch:
             if isinstance(error, BaseExceptionGroup):
                 raise first_error(cast(BaseException, error)) from None
             raise
-        if self._agent.turning.cause is not None:
-            self.close()
+        refused = self.close() if self._agent.turning.cause is not None else None
+        if refused is not None:
+            raise refused
 
     def _plan(self, call: ToolCall) -> Plan:
         """Find the tool of a call and read its arguments; once, unless the tool changes meanwhile."""
