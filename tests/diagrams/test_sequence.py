@@ -81,7 +81,8 @@ def test_the_settings_of_a_flow_stand_at_their_states() -> None:
         "f", {State.RETRYING: ("max_attempts 5",)}, {"on_signal": ("tell",), "compact": ("veto",)}
     )
     text = unescaped(sequence_diagram(overlay))
-    assert "Note over Driver: in state retrying<br/>max_attempts 5<br/>compact 1: veto\n" in text
+    assert "Note over Driver: in state retrying<br/>max_attempts 5\n" in text
+    assert text.count("Note over Driver,Hooks: compact 1: veto\n") == 2  # in pre-step and in retrying
     assert "Note over Driver: in state idle<br/>on_signal 1: tell\n" in text
 
 

@@ -44,6 +44,21 @@ CALLBACK_CLAIMS = "claims what the callbacks returned"
 REWRITES = "rewrites what this request shows, never the log"
 ASKS = "only where a rule or a hook asks"
 
+COMPACTS = "only where the conversation is to be made shorter"
+SHORTENED = "shortened before anything else"
+COMPACTING: list[tuple[str, str]] = [
+    ("compact", COMPACTS),
+    ("hook/result", RESULT),
+    ("compaction/start", COMPACTS),
+    ("compaction/prune", SHORTENED),
+    ("tool/result", "the shorter one, unless it was refused"),
+    ("summarise", "only where a model writes the summary"),
+    ("compaction", "only where that is not enough"),
+    ("compaction/end", COMPACTS),
+]
+LEFT = "moving in the tree with a summary of what is left"
+COMPACTING_STATES = (State.PRE_STEP, State.RETRYING, State.MAINTENANCE)
+
 SILENT: list[tuple[State, str, str]] = [
     (State.IDLE, "session_start", "once per open, before any turn"),
     (State.IDLE, "session_end", "once per close, after every turn"),
@@ -74,6 +89,9 @@ SILENT: list[tuple[State, str, str]] = [
     (State.STOPPING, "hook/result", RESULT),
     (State.STOPPING, "poll_steering", CALLBACK),
     (State.STOPPING, "poll_follow_up", CALLBACK),
+    (State.MAINTENANCE, "writes", "written at once while no turn is open"),
+    *((State.MAINTENANCE, name, LEFT) for name in ("summarise", "leaf", "branch_summary")),
+    *((state, *line) for state in COMPACTING_STATES for line in COMPACTING),
 ]
 SILENT_IN_ROWS = {
     "writes": "what was asked for while the step ran, in order",

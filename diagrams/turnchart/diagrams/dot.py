@@ -29,12 +29,15 @@ def _box(box: Box) -> str:
     label = safe(box.state.shown) + (r"\n" if box.notes else "")
     notes = "".join(rf"{safe(line)}\l" for line in box.notes)
     style = ', style="rounded,dashed", color=grey, fontcolor=grey' if box.faded else ""
+    if box.changed:
+        style = ', style="rounded,filled", fillcolor="#ffe066", color="#e67700"'
     return f'  {box.state} [label="{label}{notes}"{style}];'
 
 
 def _edge(edge: Edge) -> str:
     style = ", style=dashed, color=grey, fontcolor=grey" if edge.faded else ""
     style = ", penwidth=2" if edge.strong else style
+    style += ', color="#e67700", fontcolor="#e67700"' if edge.changed and not edge.faded else ""
     return f'  {edge.source} -> {edge.target} [label="{_lines(map(safe, edge.labels))}"{style}];'
 
 

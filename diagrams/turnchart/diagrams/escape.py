@@ -6,6 +6,7 @@ import unicodedata
 _PLAIN = frozenset(" -_.,()/*'+=!?")
 """What needs no escape in any place where these pictures put text, beside letters and digits."""
 _END_NOTE = re.compile(r"\be(?=nd note\b)", re.IGNORECASE)
+_MARKS = re.compile(r"([\\`*_\[\]|#~!>$])")
 _ENTITY = re.compile(r"#(\d+);")
 
 
@@ -31,6 +32,12 @@ def mermaid(text: str) -> str:
 def unescaped(text: str) -> str:
     """Undo the entities of ``mermaid``."""
     return _ENTITY.sub(lambda found: chr(int(found[1])), text)
+
+
+def markdown(text: str) -> str:
+    """Return text for Markdown, in a cell of a table too: one line, what could mean something escaped."""
+    line = one_line(text).replace("&", "&amp;").replace("<", "&lt;")
+    return _MARKS.sub(r"\\\1", line)
 
 
 def dot(text: str) -> str:

@@ -12,11 +12,13 @@ class Box(NamedTuple):
         state: The state.
         notes: What holds there.
         faded: A recorded session never was there.
+        changed: A difference holds something here.
     """
 
     state: State
     notes: tuple[str, ...] = ()
     faded: bool = False
+    changed: bool = False
 
 
 class Edge(NamedTuple):
@@ -28,6 +30,7 @@ class Edge(NamedTuple):
         labels: One line a row.
         faded: A recorded session never took it.
         strong: A recorded session took it.
+        changed: A difference says something of it.
     """
 
     source: State
@@ -35,6 +38,7 @@ class Edge(NamedTuple):
     labels: tuple[str, ...]
     faded: bool = False
     strong: bool = False
+    changed: bool = False
 
 
 class Graph(NamedTuple):

@@ -32,6 +32,10 @@ def _body(graph: Graph) -> Iterator[str]:
     if faded:
         yield "  classDef never stroke-dasharray:5 5,color:grey"
         yield f"  class {','.join(faded)} never"
+    changed = [box.state for box in graph.boxes if box.changed]
+    if changed:
+        yield "  classDef changed fill:#ffe066,stroke:#e67700,color:black"
+        yield f"  class {','.join(changed)} changed"
 
 
 def _edge(edge: Edge) -> str:

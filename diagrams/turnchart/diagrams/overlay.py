@@ -48,6 +48,8 @@ class Overlay:
         hooks: Per hook point its chain in order, one label a hook.
         record: What a session did; None for the picture of a table or a flow.
         table: What it is drawn over.
+        changed: The states at which a difference holds something; they are coloured.
+        row_notes: What a difference says of a row.
     """
 
     title: str = ""
@@ -55,6 +57,8 @@ class Overlay:
     hooks: Mapping[str, tuple[str, ...]] = field(default_factory=_nothing)
     record: Record | None = None
     table: Table = LIFECYCLE
+    changed: frozenset[State] = frozenset()
+    row_notes: Mapping[Row, str] = field(default_factory=lambda: MappingProxyType({}))
 
     def notes_at(self, state: State) -> tuple[str, ...]:
         """Return what holds in a state."""

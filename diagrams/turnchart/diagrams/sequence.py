@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from turnchart.diagrams.escape import mermaid as safe
-from turnchart.diagrams.fold import SAID, Level, fitting
+from turnchart.diagrams.fold import LEVELS, SAID, Level, fitting
 from turnchart.diagrams.mermaid import heading
 from turnchart.diagrams.overlay import Drawable, Overlay, acts_in, overlay_of
 from turnchart.diagrams.session_view import session_lines, silent_arrow
@@ -29,6 +29,13 @@ def sequence_diagram(drawn: Drawable = LIFECYCLE, *, detail: bool = False) -> st
     )
 
 
+def nodes_of(overlay: Overlay, *, detail: bool = False, level: Level = LEVELS[0]) -> tuple[Node, ...]:
+    """Return what a sequence is made of: the walk of a table, or the entries of a session in their order."""
+    if overlay.record is not None:
+        return session_lines(overlay, overlay.record, detail=detail, level=level)
+    return walk(overlay.table, detail=detail)
+
+
 class _Pen:
     def __init__(self, overlay: Overlay, detail: bool, level: Level) -> None:
         self._overlay = overlay
@@ -39,11 +46,7 @@ class _Pen:
 
     def text(self) -> str:
         overlay = self._overlay
-        nodes: tuple[Node, ...]
-        if overlay.record is not None:
-            nodes = session_lines(overlay, overlay.record, detail=self._detail, level=self._level)
-        else:
-            nodes = walk(overlay.table, detail=self._detail)
+        nodes = nodes_of(overlay, detail=self._detail, level=self._level)
         lines = [f"  participant {part.value}" for part in Part]
         if self._level.folded:
             lines.append(f"  Note over {Part.USER.id},{Part.SDK.id}: {safe(SAID)}")
@@ -63,7 +66,8 @@ class _Pen:
                 case Note():
                     yield f"Note over {_over(node.left, node.right)}: {safe(node.text)}"
                 case Block():
-                    yield from self._block(node.kind, [(node.label, node.lines)])
+                    if any(True for _ in self._lines(node.lines)):
+                        yield from self._block(node.kind, [(node.label, node.lines)])
                 case _:
                     yield from self._block(node.kind, [(way.label, way.nodes) for way in node.ways])
 

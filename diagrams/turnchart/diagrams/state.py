@@ -5,7 +5,7 @@ from typing import Literal
 from turnchart.diagrams import dot, mermaid
 from turnchart.diagrams.fold import SAID, Level, fitting
 from turnchart.diagrams.graph import Box, Edge, Graph
-from turnchart.diagrams.overlay import Drawable, Overlay, Record, overlay_of
+from turnchart.diagrams.overlay import Drawable, Overlay, overlay_of
 from turnchart.machine.says import names
 from turnchart.machine.states import State
 from turnchart.machine.table import LIFECYCLE, Row
@@ -50,7 +50,7 @@ def graph(overlay: Overlay, *, detail: bool = False, level: Level | None = None)
         for row in overlay.table.rows:
             pairs.setdefault((row.source, row.target), []).append(row)
         rows = list(pairs.values())
-    edges = tuple(_edge(group, overlay.record, detail) for group in rows)
+    edges = tuple(_edge(group, overlay, detail) for group in rows)
     return Graph(level.short(overlay.title), boxes, edges, remark=SAID if level.folded else "")
 
 
@@ -58,28 +58,33 @@ def _box(state: State, overlay: Overlay, detail: bool, level: Level) -> Box:
     record = overlay.record
     lines = [*overlay.notes_at(state), *overlay.hooks_at(state)]
     if record is not None and record.visits.get(state):
-        lines.append(f"{_often(record.visits[state])}, {record.seconds.get(state, 0.0):.2f} s")
+        lines.append(f"{often(record.visits[state])}, {record.seconds.get(state, 0.0):.2f} s")
     if detail:
         performed = dict.fromkeys(names(overlay.table.says[state]))
         lines += [f"performs {name}" for name in performed]
     faded = record is not None and not record.visits.get(state) and state is not State.IDLE
-    return Box(state, level.cut(tuple(lines)), faded)
+    return Box(state, level.cut(tuple(lines)), faded, state in overlay.changed)
 
 
-def _edge(rows: list[Row], record: Record | None, detail: bool) -> Edge:
+def _edge(rows: list[Row], overlay: Overlay, detail: bool) -> Edge:
     labels = [_label(row, detail) for row in rows]
+    record = overlay.record
     if record is None:
         return Edge(rows[0].source, rows[0].target, tuple(labels))
     taken = [record.rows.get(row, 0) for row in rows]
     walked = any(taken)
     if walked:
-        labels = [f"{label}: {_often(times)}" for label, times in zip(labels, taken, strict=True)]
+        labels = [f"{label}: {often(times)}" for label, times in zip(labels, taken, strict=True)]
     else:
-        labels.append(_often(0))
-    return Edge(rows[0].source, rows[0].target, tuple(labels), not walked, walked)
+        labels.append(often(0))
+    changes = [overlay.row_notes[row] for row in rows if row in overlay.row_notes]
+    return Edge(
+        rows[0].source, rows[0].target, (*labels, *changes), not walked, walked, changed=bool(changes)
+    )
 
 
-def _often(times: int) -> str:
+def often(times: int) -> str:
+    """Return a count in words: never, once, 2 times."""
     return f"{times} times" if times > 1 else ("never", "once")[times]
 
 

@@ -1,3 +1,4 @@
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from shutil import which
@@ -5,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from turnchart.diagrams import sequence_diagram, session_overlay, state_diagram
+from turnchart.diagrams import (
+    difference,
+    sequence_diagram,
+    sequence_table,
+    session_overlay,
+    state_diagram,
+    state_table,
+)
 from turnchart.flows import load_flow
 from turnchart.machine.session import Session
 
@@ -74,3 +82,53 @@ def test_a_long_difference_is_cut(cli: Cli, tmp_path: Path) -> None:
     ended = cli("diagram", "-o", "made.mmd", "--check")
     assert ended.err.splitlines()[-1].endswith("more lines")
     assert len(ended.err.splitlines()) < 25
+
+
+def test_markdown(cli: Cli) -> None:
+    assert cli("diagram", "--format", "md") == (0, state_table(), "")
+    assert cli("diagram", "demo", "--view", "sequence", "--format", "md").out == sequence_table(
+        load_flow("demo")
+    )
+
+
+OLD = "version: 1\nmodel: test:x\nqueues:\n  steering: all\n"
+NEW = OLD.replace("all", "one-at-a-time")
+
+
+def test_two_flows_in_one_picture(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "old.yaml").write_text(OLD)
+    (tmp_path / "new.yaml").write_text(NEW)
+    made = cli("diagram", "new.yaml", "--diff", "old.yaml").out
+    assert made == state_diagram(difference(load_flow("old.yaml"), load_flow("new.yaml")))
+    assert "class claiming changed" in made
+
+
+def test_a_flow_beside_itself_in_a_git_revision(cli: Cli, tmp_path: Path) -> None:
+    def git(*arguments: str) -> None:
+        who = ("-c", "user.name=a", "-c", "user.email=a@b.c")
+        subprocess.run(["git", *who, *arguments], cwd=tmp_path, check=True, capture_output=True)
+
+    git("init", "--quiet")
+    (tmp_path / "agent.yaml").write_text(OLD)
+    git("add", "agent.yaml")
+    git("commit", "--quiet", "-m", "first")
+    (tmp_path / "agent.yaml").write_text(NEW)
+    made = cli("diagram", "agent.yaml", "--diff", "HEAD").out
+    assert "+ steering#58; one-at-a-time" in made
+    assert "agent (HEAD) \N{RIGHTWARDS ARROW} agent" in made
+    (tmp_path / "later.yaml").write_text(NEW)
+    later = cli("diagram", "later.yaml", "--diff", "HEAD")
+    assert (later.code, later.err) == (1, "turnchart: later.yaml is not in revision HEAD\n")
+
+
+def test_sessions_in_one_picture(cli: Cli) -> None:
+    for name in ("a", "b"):
+        session = Session.sqlite("some.db", name)
+        session.set_name("x")
+        session.close()
+    made = cli("diagram", "--session", "a", "--diff", "b", "--store", "some.db")
+    assert (made.code, "session b \N{RIGHTWARDS ARROW} session a" in made.out) == (0, True)
+
+
+def test_a_difference_needs_two(cli: Cli) -> None:
+    assert cli("diagram", "--diff", "demo").code == 2

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
     from turnchart.diagrams import Drawable
 
 View = Literal["state", "sequence"]
-Format = Literal["mermaid", "dot", "svg", "png"]
+Format = Literal["mermaid", "dot", "svg", "png", "md"]
 _SHOWN: Final = 20
 """So many lines of a difference are shown."""
 
@@ -24,13 +25,19 @@ def diagram(
         str | None, typer.Option(metavar="S", help="Draw a recorded session: an id, or a file (.jsonl, .db).")
     ] = None,
     view: Annotated[View, typer.Option(help="Which view.")] = "state",
-    format: Annotated[Format, typer.Option(help="Sequence views are mermaid only.")] = "mermaid",
+    format: Annotated[Format, typer.Option(help="Sequence views are mermaid or md.")] = "mermaid",
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write it there, not to stdout.")
     ] = None,
     check: Annotated[
         bool, typer.Option("--check", help="Write nothing; fail if FILE is not what would be written.")
     ] = False,
+    diff: Annotated[
+        str | None,
+        typer.Option(
+            metavar="OTHER", help="Mark what changed since OTHER: a flow, a git revision, or a session."
+        ),
+    ] = None,
     detail: Annotated[
         bool, typer.Option("--detail", help="Draw what the plain view leaves out, too.")
     ] = False,
@@ -43,15 +50,22 @@ def diagram(
     ] = None,
 ) -> None:
     """Draw the lifecycle, a flow with its hooks and settings, or what a session did."""
-    if view == "sequence" and format != "mermaid":
+    if view == "sequence" and format not in ("mermaid", "md"):
         raise typer.BadParameter(
-            f"there is no {format} of a sequence view; take --format mermaid", param_hint="--format"
+            f"there is no {format} of a sequence view; take --format mermaid or md", param_hint="--format"
         )
     if flow is not None and session is not None:
         raise typer.BadParameter("draw a flow or a session, not both", param_hint="--session")
     if check and output is None:
         raise typer.BadParameter("it compares with a file; name that with -o", param_hint="--check")
-    made = _draw(_drawn(flow, plugins or (), session, store), view, format, detail)
+    if diff is not None and flow is None and session is None:
+        raise typer.BadParameter("say what is to be compared: a flow or --session", param_hint="--diff")
+    drawn = _drawn(flow, plugins or (), session, store)
+    if diff is not None:
+        from turnchart.diagrams import difference
+
+        drawn = difference(_other(diff, flow, plugins or (), store), drawn)
+    made = _draw(drawn, view, format, detail)
     if output is None:
         _print(made)
     elif check:
@@ -78,9 +92,27 @@ def _drawn(flow: str | None, plugins: Sequence[str], session: str | None, store:
     return LIFECYCLE
 
 
-def _draw(drawn: "Drawable", view: View, format: Format, detail: bool) -> bytes:
-    from turnchart.diagrams import image, sequence_diagram, state_diagram
+def _other(name: str, flow: str | None, plugins: Sequence[str], store: str | None) -> "Drawable":
+    """Return what is compared with: another session, another flow, or the flow as it was in a revision."""
+    if flow is None:
+        return _drawn(None, plugins, name, store)
+    from turnchart.diagrams.overlay import overlay_of
+    from turnchart.flows import load_flow
+    from turnchart.flows.cli.revisions import at_revision, is_revision
 
+    file = Path(flow)
+    if not Path(name).exists() and file.is_file() and is_revision(name, file):
+        with at_revision(file, name) as old:
+            before = overlay_of(load_flow(old, plugins))
+        return replace(before, title=f"{before.title} ({name})")
+    return load_flow(name, plugins)
+
+
+def _draw(drawn: "Drawable", view: View, format: Format, detail: bool) -> bytes:
+    from turnchart.diagrams import image, sequence_diagram, sequence_table, state_diagram, state_table
+
+    if format == "md":
+        return (state_table if view == "state" else sequence_table)(drawn, detail=detail).encode()
     if view == "sequence":
         return sequence_diagram(drawn, detail=detail).encode()
     if format == "mermaid" or format == "dot":
