@@ -25,6 +25,7 @@ from turnchart.machine.abort import AbortSignal
 from turnchart.machine.acts import ARRIVALS, Acts, turn_of
 from turnchart.machine.entries import ENTRIES, SIGNALS, Frozen
 from turnchart.machine.points import POINTS, Deny, PreStep, PreTool, Request
+from turnchart.machine.stores import Durability
 from turnchart.machine.table import LIFECYCLE
 from turnchart.machine.turning import Turning
 
@@ -202,7 +203,7 @@ async def test_one_item_can_be_claimed_alone_if_it_waits() -> None:
     one, two = (agent.put([UserMessage(text)], "next-step", "steer") for text in ("one", "two"))
     agent.claim_one(two)
     agent.claim_one(two)
-    assert agent.turning.batch == [two]
+    assert agent.turning.batch == (two,)
     assert agent.session.inbox.next_step == [one]
 
 
@@ -281,6 +282,7 @@ async def test_while_idle_the_caller_of_a_write_hears_of_a_refusal() -> None:
 async def test_a_write_that_the_store_refuses_stays_for_whoever_looks() -> None:
     class Full:
         id = where = "full"
+        durability: Durability = "flush"
         dropped = ""
 
         def load(self) -> tuple[()]:

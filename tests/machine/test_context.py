@@ -146,7 +146,7 @@ def test_the_first_system_message_is_the_head_and_later_ones_stand_in_the_histor
     made = view(system(0, "be brief"), said(1, UserMessage("a")), system(2, "be long"), system(3, ""))
     assert (made.prompt, made.effective_prompt) == ("be brief", "be long")
     assert [(each.role, each.text) for each in made.messages()] == [("user", "a"), ("system", "be long")]
-    assert made.system == [(0, "be brief"), (2, "be long"), (3, "")]
+    assert made.system == ((0, "be brief"), (2, "be long"), (3, ""))
     assert (Context().prompt, Context().effective_prompt) == ("", "")
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -11,7 +13,7 @@ from anyio.abc import TaskGroup
 
 from turnchart.machine.chain import Chain, Dispatch, Verdict
 from turnchart.machine.entries import Entry, Frozen, decode, encode, freeze
-from turnchart.machine.errors import InternalError, SessionError
+from turnchart.machine.errors import AppendRefused, InternalError, SessionError
 from turnchart.machine.inbox import Item, Splice, Target, home, unread
 from turnchart.machine.points import NO_TURN, Decision, Payload, TurnView
 from turnchart.machine.signals import Signal, Signals
@@ -19,6 +21,7 @@ from turnchart.machine.states import State
 from turnchart.machine.table import LIFECYCLE
 from turnchart.machine.turn import Turn
 from turnchart.machine.turning import Turning
+from turnchart.machine.writers import Write
 
 if TYPE_CHECKING:
     from turnchart.machine.clock import Clock
@@ -30,9 +33,14 @@ _log = logging.getLogger("turnchart.driver")
 
 ARRIVALS = frozenset(("agent/inbox/spliced", "agent/inbox/inserted", "agent/inbox/discarded", "notice"))
 """What may happen in every state: the inbox is open to everybody, always."""
+MAY: Mapping[State, frozenset[str]] = {state: does | ARRIVALS for state, does in LIFECYCLE.does.items()}
+"""Everything that may happen in each state."""
 
 NO_NAMES: frozenset[str] = frozenset()
+NO_TASKS: frozenset[int] = frozenset()
 """One empty set for every agent: an idle agent should cost little."""
+
+NO_MEMORIES: Mapping[str, tuple[dict[str, Any], str]] = MappingProxyType({})
 
 MEMORY = "hook_memory"
 """The kind of the ``custom`` entries that keep what hooks remember."""
@@ -51,6 +59,9 @@ class Waiter:
     def __init__(self) -> None:
         self.turn: Turn | None = None
         self.over: anyio.Event | None = None
+
+
+NO_WAITERS: Mapping[str, Waiter] = MappingProxyType({})
 
 
 class Acts:
@@ -92,15 +103,15 @@ class Acts:
         self.added_tools = NO_NAMES
         self.built_generation = 0
         self.revision = 0
-        self.waiters: dict[str, Waiter] = {}
-        self.bodies: frozenset[int] = frozenset()
+        self.waiters: Mapping[str, Waiter] = NO_WAITERS
+        self.bodies: AbstractSet[int] = NO_TASKS
         self._latched = False
         self._scope: anyio.CancelScope | None = None
         self._task: int | None = None
         self._held = False
         self._group: TaskGroup | None = None
-        self._buffer: list[Callable[[], object]] = []
-        self._memories: dict[str, tuple[dict[str, Any], str]] = {}
+        self._buffer: list[Write] = []
+        self._memories: Mapping[str, tuple[dict[str, Any], str]] = NO_MEMORIES
         self._trace: list[str] | None = None
 
     def log(self, type: str, data: Frozen, **more: Any) -> Entry:
@@ -109,7 +120,7 @@ class Acts:
         Raises:
             InternalError: If it does not.
         """
-        if type not in LIFECYCLE.does[self.state] and type not in ARRIVALS:
+        if type not in MAY[self.state]:
             raise InternalError(f"state {self.state} does not declare the entry `{type}`")
         return self.session.append(type, data, **more)
 
@@ -119,7 +130,7 @@ class Acts:
         Raises:
             InternalError: If it does not declare it.
         """
-        if name not in LIFECYCLE.does[self.state] and name not in ARRIVALS:
+        if name not in MAY[self.state]:
             raise InternalError(f"state {self.state} does not declare `{name}`")
         if self._trace is not None:
             self._trace.append(name)
@@ -155,11 +166,11 @@ class Acts:
 
     def in_body(self) -> bool:
         """The body of an async tool runs now."""
-        return _current_task() in self.bodies
+        return bool(self.bodies) and _current_task() in self.bodies
 
     def _driving(self) -> bool:
         """The driver itself runs now; it delivers at its next await."""
-        return self._task is not None and _current_task() == self._task
+        return bool(self._task) and _current_task() == self._task
 
     def _telling(self) -> bool:
         """A listener runs now that is awaited."""
@@ -258,7 +269,7 @@ class Acts:
 
     def _memory(self, id: str) -> dict[str, Any]:
         if id not in self._memories:
-            self._memories[id] = self._remembered(id)
+            self._memories = {**self._memories, id: self._remembered(id)}
         return self._memories[id][0]
 
     def _remembered(self, id: str) -> tuple[dict[str, Any], str]:
@@ -279,7 +290,7 @@ class Acts:
         """Put an item into the inbox: durable when this returns."""
         held, self._held = self._held, True
         try:
-            self.log("agent/inbox/spliced", self.session.inbox.insert(target, item))
+            self.session.append("agent/inbox/spliced", self.session.inbox.insert(target, item))
             self.told_inserted(item, target)
         finally:
             self._held = held
@@ -287,7 +298,8 @@ class Acts:
 
     def told_inserted(self, item: Item, target: Target) -> None:
         """Tell that an item came in."""
-        self.did("agent/inbox/inserted")
+        if self._trace is not None:
+            self._trace.append("agent/inbox/inserted")
         if self.signals.heard:
             for message in item.messages:
                 self.tell("agent/inbox/inserted", message=message, target=target)
@@ -319,14 +331,15 @@ class Acts:
     def _take(self, taken: Sequence[Splice]) -> None:
         now = self.turning
         for splice in taken:
-            self.log("agent/inbox/spliced", splice.data)
+            self.session.append("agent/inbox/spliced", splice.data)
             now.take(splice.removed)
+        if self._trace is None and not self.signals.heard:
+            return
         for splice in taken:
             for item in splice.removed:
-                if self._trace is not None or self.signals.heard:
-                    for message in item.messages:
-                        self.did("agent/inbox/claimed")
-                        self.tell("agent/inbox/claimed", message=message, turn=now.number)
+                for message in item.messages:
+                    self.did("agent/inbox/claimed")
+                    self.tell("agent/inbox/claimed", message=message, turn=now.number)
 
     # -- the turn as a whole -----------------------------------------------------------------------
 
@@ -344,8 +357,9 @@ class Acts:
                     waiter.over.set()
 
     def rest(self) -> None:
-        """Tell that the agent rests, and what its turn came to."""
+        """Tell that the agent rests, and what its turn came to; what the turn needed for itself is let go."""
         self.settle()
+        self.turning.answer = self.turning.draft = None
         if self._trace is not None:
             self._trace.append("agent/status idle")
         if self.signals.heard:
@@ -356,14 +370,23 @@ class Acts:
         now = self.turning
         if now.cut(reason):
             self._latched = False
-            for item in unread(now.batch, self.session.inbox.said):
-                self.told_discarded((item,), home(item))
+            self._drop(unread(now.batch, self.session.inbox.said))
             if self._scope is None:
                 return
             if self.signals.teller == self._task:
                 self.signals.when_heard(self._scope.cancel)
             else:
                 self._scope.cancel()
+
+    def _drop(self, items: Sequence[Item]) -> None:
+        """Discard what was claimed and will not be read: in the log too, so that no recovery puts it back."""
+        try:
+            for splice in self.session.inbox.drop(items):
+                self.log("agent/inbox/spliced", splice)
+        except (AppendRefused, SessionError, RuntimeError) as error:
+            _log.warning("what was claimed comes back if the turn cannot end in the log: %s", error)
+        for item in items:
+            self.told_discarded((item,), home(item))
 
     def watch(self) -> None:
         """Watch the time of the turn that begins, if it has a limit."""
@@ -387,34 +410,51 @@ class Acts:
 
     # -- writes beside the turn -------------------------------------------------------------------
 
-    def write(self, act: Callable[[], object]) -> None:
+    def write(self, type: str, data: Frozen, *, fresh: bool = False) -> Entry | None:
         """Do a write of a person or program: at once while idle, else at the end of the step, in order."""
-        if self.state is State.IDLE and not self._buffer:
+        write = Write(type, data, fresh)
+        if self.state is State.IDLE:
             self.mend()
-            act()
-        else:
-            self._buffer.append(act)
+            return self.write_now(write)
+        self._buffer.append(write)
+        return None
+
+    def write_now(self, write: Write) -> Entry:
+        """Put a write into the log."""
+        return self.session.append(write.type, write.data)
 
     def mend(self) -> None:
-        """Close the log of a turn whose end a validator refused; an idle agent has no turn open.
+        """Close the log of a turn whose end a validator refused, and write what that kept from being written.
 
         Raises:
             AppendRefused: If it is refused again.
         """
         if self.session.brackets.turn_open:
             self.session.recover()
+        if self._buffer:
+            self.flush_writes()
 
     def flush_writes(self) -> None:
-        """Do what was asked for while the step ran; one leaves the buffer when it was stored or refused."""
+        """Do what was asked for while the step ran, in order; one leaves the buffer when it was stored.
+
+        One that is refused leaves it too, and holds up none behind it.
+
+        Raises:
+            AppendRefused: If one was refused; the others are written.
+            SessionReadOnly: If the store failed; what is not written stays in the buffer.
+        """
+        refused: Exception | None = None
         while self._buffer:
+            write = self._buffer.pop(0)  # a listener that hears of it may write, too
             try:
-                self._buffer[0]()
-            except SessionError:
+                self.write_now(write)
+            except (AppendRefused, ValueError) as error:
+                refused = refused or error
+            except BaseException:
+                self._buffer.insert(0, write)
                 raise
-            except Exception:
-                del self._buffer[0]
-                raise
-            del self._buffer[0]
+        if refused is not None:
+            raise refused
         for id, (memory, kept) in tuple(self._memories.items()):
             if memory or kept != "{}":
                 self._keep(id, memory, kept)
@@ -427,11 +467,11 @@ class Acts:
             said = f"hook `{id}` keeps in its memory what is no JSON ({error}), so it was forgotten"
             _log.error(said)
             self.notice(said, id)
-            self._memories[id] = (dict(decode(kept)), kept)
+            self._memories = {**self._memories, id: (dict(decode(kept)), kept)}
             return
         text = encode(frozen)
         if text != kept:
-            self._memories[id] = (memory, text)
+            self._memories = {**self._memories, id: (memory, text)}
             self.session.append("custom", Frozen(kind=MEMORY, data=Frozen(id=id, memory=frozen)))
 
 

@@ -4,34 +4,38 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import anyio
 
 from turnchart.machine import effects
-from turnchart.machine.acts import Waiter, turn_of
+from turnchart.machine.acts import NO_WAITERS, Waiter, turn_of
 from turnchart.machine.driver import first_error
 from turnchart.machine.entries import SIGNALS, Entry
 from turnchart.machine.errors import AgentBusy, AppendRefused, SessionError, SessionReadOnly, TurnFailed
 from turnchart.machine.inbox import Item, Queued, Splice, unread
 from turnchart.machine.message_fields import plain
 from turnchart.machine.messages import Prompt, normalize_prompt_input
+from turnchart.machine.moving import Moving
 from turnchart.machine.outfit import Outfit
 from turnchart.machine.points import AddContext, OnSignal, SessionEnd, SessionStart
 from turnchart.machine.signals import UI, Listener, Signal, UiListener
 from turnchart.machine.states import TURN_STATES, Event, State
+from turnchart.machine.tree import starts_series
 from turnchart.machine.turn import Turn
 from turnchart.machine.turning import Turning
 
 if TYPE_CHECKING:
+    from turnchart.machine.compaction import Compacted
     from turnchart.machine.view import AgentState
 
 _log = logging.getLogger("turnchart.agent")
 _ = effects  # importing it fills in what happens in each state
 
 
-class Agent(Outfit):
+class Agent(Moving, Outfit):
     """One agent with one session.
 
     Use it as ``async with Agent(...) as agent:``; on leaving, a running turn is cut off and closed.
@@ -43,7 +47,7 @@ class Agent(Outfit):
 
     __slots__ = ("_deaf", "_stops")
 
-    _stops: list[Callable[[], None]]
+    _stops: tuple[Callable[[], None], ...]
     _deaf: tuple[str, ...]
     """The ids of the ``on_signal`` hooks whose failure was reported."""
 
@@ -57,17 +61,18 @@ class Agent(Outfit):
         """
         source = self.session.origin
         self._latched = False
-        self.session.attach(self.clock.now, self.write)
+        self.session.attach(self.clock.now, self)
         self.turning = Turning(self.session.brackets.turn)
         self.turning.reason = self.session.brackets.reason
-        self.built_generation = self.session.view.generation
+        moved = starts_series(self.session.entries)
+        self.built_generation = self.session.view.generation - moved
         group = anyio.create_task_group()
         self._group = await group.__aenter__()
-        self._stops, self._deaf = [], ()
+        self._stops, self._deaf = (), ()
         if self.signals.heard:
             self._listen()
         if "on_signal" in self.chains:
-            self._stops.append(self.on("*", self._observe))
+            self._stops += (self.on("*", self._observe),)
         try:
             await self._session_start(source)
         except BaseException as error:
@@ -116,7 +121,7 @@ class Agent(Outfit):
     ) -> bool | None:
         for stop in self._stops:
             stop()
-        self._stops = []
+        self._stops = ()
         self.session.after_append = None
         group, self._group = self._group, None
         try:
@@ -154,7 +159,7 @@ class Agent(Outfit):
     def _listen(self) -> None:
         """Hear the session's entries from now on; without listeners nothing pays for them."""
         if self.session.after_append is None and self._group is not None:
-            self._stops.append(self.session.watch(self._entry))
+            self._stops += (self.session.watch(self._entry),)
             self.session.after_append = self.pump
             if self.signals.ui is not None:
                 self.signals.ui.begin()
@@ -196,7 +201,8 @@ class Agent(Outfit):
             raise AgentBusy(self.state)
         self.check_outside()
         item = self.put(normalize_prompt_input(content), "next-turn", "prompt")
-        waiter = self.waiters[item.id] = Waiter()
+        waiter = Waiter()
+        self.waiters = {**self.waiters, item.id: waiter}
         try:
             self.wake()
             await self.rested()
@@ -205,7 +211,7 @@ class Agent(Outfit):
                 await self._give_up(item, waiter)
             raise
         finally:
-            del self.waiters[item.id]
+            self.waiters = {id: each for id, each in self.waiters.items() if each is not waiter} or NO_WAITERS
         if self.session.read_only:
             error = self.turning.error
             raise SessionReadOnly(str(error or f"session {self.session.id} is read-only")) from error
@@ -327,7 +333,7 @@ class Agent(Outfit):
         for data in self.session.inbox.put_back(claimed):
             self.log("agent/inbox/spliced", data)
         if claimed:
-            self.turning.batch = []
+            self.turning.batch = ()
         return ()
 
     def _clear(self, claimed: tuple[Item, ...]) -> tuple[Item, ...]:
@@ -425,6 +431,23 @@ class Agent(Outfit):
 
         ui = self.signals.ui
         return (View(self) if ui is None else ui.view).state()
+
+    async def compact(self, focus: str = "") -> Compacted:
+        """Make the conversation of an idle agent shorter; prompts that come meanwhile wait.
+
+        The last turns stay (``compaction.keep_last``), but fewer where nothing else is left to replace.
+
+        Args:
+            focus: What a summary should care about besides.
+
+        Raises:
+            AgentBusy: If the agent is not idle.
+            CompactionFailed: If there is nothing to make shorter, it was aborted, or no summary came of it.
+        """
+        from turnchart.machine.compaction import compact
+
+        self.check_open()
+        return cast("Compacted", await self.maintain(partial(compact, focus=plain("focus", focus))))
 
     # -- tests -------------------------------------------------------------------------------------
 

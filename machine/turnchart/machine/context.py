@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar, cast, overload
 
+from turnchart.machine.branches import branch_message
 from turnchart.machine.entries import Entry, Frozen
 from turnchart.machine.messages import CustomMessage, Message, as_user, message, to_llm
+from turnchart.machine.summaries import retained_messages, summary_message
 
 T = TypeVar("T")
 
@@ -90,7 +92,7 @@ class Context:
     )  # fmt: skip
 
     def __init__(self) -> None:
-        self.system: list[tuple[int, str]] = []
+        self.system: tuple[tuple[int, str], ...] = ()
         self.nodes: list[Node] = []
         self.generation = 0
         self.header: Frozen | None = None
@@ -102,6 +104,11 @@ class Context:
         self._messages: list[Message] = []
         self._llm: list[Message] | None = None
         """What the model sees, once it differs from ``_messages``."""
+
+    @property
+    def window(self) -> int | None:
+        """The context window of the model that was asked last, in tokens; None where unknown."""
+        return None if self.route is None else self.route.get("context_window")
 
     @property
     def prompt(self) -> str:
@@ -176,10 +183,12 @@ class Context:
             self._llm.append(seen)
 
     def _replace(self, entry: Entry, node: Node) -> None:
-        first, last = self._range(entry)
+        self._swap(*self._range(entry), [node])
+
+    def _swap(self, first: int, last: int, nodes: list[Node]) -> None:
         shadowed = {each.seq for each in self.nodes[first : last + 1]}
-        self.system = [each for each in self.system if each[0] not in shadowed]
-        self.nodes = [*self.nodes[:first], node, *self.nodes[last + 1 :]]
+        self.system = tuple([each for each in self.system if each[0] not in shadowed])
+        self.nodes = [*self.nodes[:first], *nodes, *self.nodes[last + 1 :]]
         self.generation += 1
         self._messages, self._llm, self.facts = [], None, None
         for each in self.nodes:
@@ -191,13 +200,45 @@ class Context:
         at = {node.seq: i for i, node in enumerate(self.nodes)}
         if first not in at or last not in at or at[first] > at[last]:
             raise ValueError(f"it replaces {first} to {last}, which is no part of the conversation")
-        return at[first], at[last]
+        start = at[first]
+        while start and self.nodes[start - 1].seq == first:  # an imported compaction brings several along
+            start -= 1
+        return start, at[last]
+
+    def _compacted(self, entry: Entry) -> None:
+        """Show the summary, and what an imported entry brings along, in the place of what it replaces."""
+        shown = [summary_message(entry.data, entry.time), *retained_messages(entry.data)]
+        self._swap(*self._compacted_range(entry), [Node(entry.seq, each) for each in shown])
+
+    def _compacted_range(self, entry: Entry) -> tuple[int, int]:
+        """Return the range of a compaction; one that names none ends before the first that it keeps."""
+        if entry.replaces:
+            return self._range(entry)
+        kept = entry.data.get("first_kept")
+        if kept is None:
+            return 0, len(self.nodes) - 1
+        for index, node in enumerate(self.nodes):
+            if node.seq == kept:
+                return 0, index - 1
+        raise ValueError(f"it keeps what follows from {kept} on, which is no part of the conversation")
+
+    def _check_compacted(self, entry: Entry) -> None:
+        summary_message(entry.data, entry.time)
+        for each in retained_messages(entry.data):
+            to_llm(each)
+        self._compacted_range(entry)
+
+    def _branch_summary(self, entry: Entry) -> None:
+        said = branch_message(entry.data, entry.time)
+        if said is not None:
+            self.nodes.append(Node(entry.seq, said))
+            self._show(said)
 
     def _system(self, entry: Entry) -> None:
         said = SystemMessage(_system_text(entry))
         if entry.replaces:
             index = self._system_index(entry)
-            self.system[index] = (entry.seq, said.text)
+            self.system = (*self.system[:index], (entry.seq, said.text), *self.system[index + 1 :])
             if index:
                 self._replace(entry, Node(entry.seq, said))
             else:
@@ -206,7 +247,7 @@ class Context:
         if self.system:
             self.nodes.append(Node(entry.seq, said))
             self._show(said)
-        self.system.append((entry.seq, said.text))
+        self.system += ((entry.seq, said.text),)
 
     def _check_system(self, entry: Entry) -> None:
         _system_text(entry)
@@ -259,6 +300,8 @@ FOLD: dict[str, Callable[[Context, Entry], Any]] = {
     "assistant/message": Context._message,
     "tool/result": Context._message,
     "custom_message": Context._message,
+    "compaction": Context._compacted,
+    "branch_summary": Context._branch_summary,
     "system/message": Context._system,
     "request/header": Context._header,
     "request/context": Context._route,
@@ -271,6 +314,8 @@ CHECKS: dict[str, Callable[[Context, Entry], object]] = {
     "assistant/message": Context._check_message,
     "tool/result": Context._check_message,
     "custom_message": Context._check_message,
+    "compaction": Context._check_compacted,
+    "branch_summary": lambda _view, entry: branch_message(entry.data, entry.time),
     "system/message": Context._check_system,
     "model_change": lambda _view, entry: entry.data["model"],
     "thinking_level_change": lambda _view, entry: entry.data["thinking"],

@@ -24,7 +24,7 @@ from turnchart.machine.errors import (
 )
 from turnchart.machine.performing import PERFORM, abandon
 from turnchart.machine.states import TURN_STATES, Event, Facts, State
-from turnchart.machine.table import LIFECYCLE
+from turnchart.machine.table import LIFECYCLE, Row
 from turnchart.machine.turning import Turning
 
 _log = logging.getLogger("turnchart.driver")
@@ -41,13 +41,14 @@ LEFT_OPEN: dict[State, Callable[[Driver], None]] = {}
 class Driver(Acts):
     """One agent's machine: takes events, performs rows, awaits effects."""
 
-    __slots__ = ("_done", "_gates", "_open")
+    __slots__ = ("_done", "_gates", "_open", "_walk")
 
     def __init__(self) -> None:
         super().__init__()
         self._gates: dict[State, tuple[anyio.Event, anyio.Event]] | None = None
-        self._done: list[anyio.Event] = []
+        self._done: tuple[anyio.Event, ...] = ()
         self._open = False
+        self._walk: list[Row] | None = None
 
     @property
     def pending(self) -> bool:
@@ -63,17 +64,11 @@ class Driver(Acts):
     def facts(self) -> Facts:
         """Return what the guards may ask, as it is now."""
         now, inbox = self.turning, self.session.inbox
+        has_text = now.cause is not None and now.dispatched and now.answer is not None and now.answer.has_text
         return Facts(
-            bool(now.messages),
-            now.owed,
-            bool(now.calls),
-            bool(inbox.next_step),
-            bool(inbox.next_turn),
-            now.must_stop != "",
-            self._latched,
-            now.dispatched,
-            now.cause is not None and now.dispatched and now.answer is not None and now.answer.has_text,
-        )
+            bool(now.messages), now.owed, bool(now.calls), bool(inbox.next_step), bool(inbox.next_turn),
+            now.must_stop != "", self._latched, now.dispatched, has_text,
+        )  # fmt: skip
 
     def go(self, event: Event) -> None:
         """Take one row: first the table agrees, then the row is performed, then the state is new.
@@ -89,6 +84,14 @@ class Driver(Acts):
         for name in row.does:
             PERFORM[name](self)
         self.state = row.target
+        if self._walk is not None:
+            self._walk.append(row)
+
+    def walk(self) -> list[Row]:
+        """Write down from now on every row that is taken, and return the list that grows."""
+        if self._walk is None:
+            self._walk = []
+        return self._walk
 
     def wake(self) -> None:
         """Ask for a turn: at once while idle, later where it cannot be honoured now.
@@ -151,6 +154,8 @@ class Driver(Acts):
         try:
             while True:
                 await self._drive()
+                if self.session.barriers:
+                    await self._flush()
                 if self.signals.heard:
                     await self.signals.deliver()
                 if self.state not in TURN_STATES:
@@ -161,6 +166,14 @@ class Driver(Acts):
             self._task = None
             self._release()
             self.pump()
+
+    async def _flush(self) -> None:
+        """Wait until the end of the turn is safe. Where the disk refuses, the session is read-only now."""
+        try:
+            await self.session.flush()
+        except SessionError as error:
+            _log.warning("turn %d may not be safe: %s", self.turning.number, error)
+            self.turning.error = self.turning.error or error
 
     async def _drive(self) -> None:
         """Perform effects until the agent rests, whatever happens on the way."""
@@ -249,7 +262,7 @@ class Driver(Acts):
 
     def _release(self) -> None:
         if self.state is State.IDLE:
-            done, self._done = self._done, []
+            done, self._done = self._done, ()
             for event in done:
                 event.set()
 
@@ -274,7 +287,7 @@ class Driver(Acts):
         self.check_outside()
         while self.state is not State.IDLE or self._task is not None:
             done = anyio.Event()
-            self._done.append(done)
+            self._done += (done,)
             await done.wait()
 
     async def _gate(self) -> None:

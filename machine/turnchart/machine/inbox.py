@@ -4,9 +4,8 @@ Pure. A method that changes something returns the data of the ``agent/inbox/spli
 change itself happens in ``apply``, when the entry is in the log. So what waits is a fold over the whole log.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from typing import Any, Literal, NamedTuple, cast
+from collections.abc import Container, Iterable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, cast, get_args
 
 from turnchart.machine.entries import Frozen
 from turnchart.machine.messages import Message, message
@@ -15,7 +14,8 @@ Target = Literal["next-step", "next-turn", "rider"]
 Origin = Literal["prompt", "follow_up", "steer", "inject", "next_turn", "hook", "tool"]
 Mode = Literal["all", "one-at-a-time"]
 
-MODES: tuple[Mode, ...] = ("all", "one-at-a-time")
+TARGETS: tuple[Target, ...] = get_args(Target)
+MODES: tuple[Mode, ...] = get_args(Mode)
 
 
 class Item(Frozen):
@@ -83,24 +83,22 @@ class Inbox:
     """
 
     __slots__ = (
-        "_ids", "_lists", "_others", "_taken", "_waiting", "next_step", "next_turn", "riders", "said",
+        "_ids", "_others", "_taken", "_waiting", "next_step", "next_turn", "riders", "said",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self.next_step: list[Item] = []
         self.next_turn: list[Item] = []
         self.riders: list[Item] = []
-        self._lists: dict[str, list[Item]] = {
-            "next-step": self.next_step, "next-turn": self.next_turn, "rider": self.riders,
-        }  # fmt: skip
-        self._ids: set[str] = set()
-        self._waiting: set[str] = set()
-        """The ids of the messages that wait."""
+        self._ids: dict[str, Item] = {}
+        """What waits, by the id of the item."""
+        self._waiting: dict[str, Item] = {}
+        """What waits, by the ids of its messages."""
         self._others = 0
         """How many items for the next step nobody steered."""
-        self._taken: list[Item] = []
+        self._taken: tuple[Item, ...] = ()
         """What was claimed since somebody gave up the rest, admitted or not."""
-        self.said: set[str] = set()
+        self.said: dict[str, None] = {}
 
     @property
     def claimed(self) -> list[Item]:
@@ -113,30 +111,35 @@ class Inbox:
 
     def find(self, id: str) -> tuple[Target, int] | None:
         """Return the list and position of an item, or None; the id of one of its messages will do too."""
-        named = id in self._ids
-        if not named and id not in self._waiting:
+        item = self._ids.get(id) or self._waiting.get(id)
+        if item is None:
             return None
         return next(
-            (cast(Target, target), i)
-            for target, items in self._lists.items()
-            for i, item in enumerate(items)
-            if (item.id == id if named else id in _messages([item]))
+            (target, i) for target in TARGETS for i, each in enumerate(self._list(target)) if each is item
         )
 
     def item(self, id: str) -> Item | None:
         """Return an item that waits, found as ``find`` does, or None."""
-        found = self.find(id)
-        return self._lists[found[0]][found[1]] if found else None
+        return self._ids.get(id) or self._waiting.get(id)
 
     def knows(self, id: str) -> bool:
         """A message with this id waits, was claimed and is not yet given up, or is in the conversation."""
-        return id in self._waiting or id in self.said or id in _messages(self._taken)
+        return id in self._waiting or id in self.said or (bool(self._taken) and id in _messages(self._taken))
+
+    def _list(self, target: str) -> list[Item]:
+        if target == "next-step":
+            return self.next_step
+        if target == "next-turn":
+            return self.next_turn
+        if target == "rider":
+            return self.riders
+        raise ValueError(f"there is no inbox list {target!r}")
 
     # -- changes, as entries ------------------------------------------------------------------
 
     def insert(self, target: Target, item: Item) -> Frozen:
         """Return the splice that puts an item at the end of a list."""
-        return Frozen(target=target, start=len(self._lists[target]), inserted=(item,))
+        return Frozen(target=target, start=len(self._list(target)), inserted=(item,))
 
     def put_back(self, items: Sequence[Item]) -> list[Frozen]:
         """Return the splices that put claimed items back to the front of the lists they came from."""
@@ -148,6 +151,19 @@ class Inbox:
             for target, back in by_target.items()
         ]
 
+    def drop(self, claimed: Sequence[Item]) -> list[Frozen]:
+        """Return the splices that discard for good what was claimed: it waits again, then it is gone."""
+        return [
+            splice
+            for back in self.put_back(claimed)
+            for splice in (
+                back,
+                Frozen(
+                    target=back["target"], start=0, removed_count=len(back["inserted"]), outcome="discarded"
+                ),
+            )
+        ]
+
     def remove(self, id: str) -> Splice | None:
         """Return the splice that discards one waiting item, or None where it does not wait."""
         found = self.find(id)
@@ -155,7 +171,7 @@ class Inbox:
             return None
         target, at = found
         return Splice(
-            Frozen(target=target, start=at, removed_count=1, outcome="discarded"), (self._lists[target][at],)
+            Frozen(target=target, start=at, removed_count=1, outcome="discarded"), (self._list(target)[at],)
         )
 
     def replace(self, old: Item, messages: tuple[Message, ...]) -> Splice:
@@ -171,8 +187,8 @@ class Inbox:
             Splice(
                 Frozen(target=target, start=0, removed_count=len(items), outcome="discarded"), tuple(items)
             )
-            for target in ("next-step", "next-turn")
-            if (items := self._lists[target])
+            for target in TARGETS[:2]
+            if (items := self._list(target))
         ]
 
     def claim(self, *, opens: bool, steering: Mode, follow_up: Mode) -> list[Splice]:
@@ -217,7 +233,7 @@ class Inbox:
         return found
 
     def _delete(self, target: Target, start: int, count: int) -> Splice:
-        items = self._lists[target]
+        items = self._list(target)
         return Splice(
             Frozen(target=target, start=start, removed_count=count), tuple(items[start : start + count])
         )
@@ -230,61 +246,57 @@ class Inbox:
         Raises:
             ValueError: If it removes what is not there, or inserts what waits already.
         """
-        items = self._lists.get(data["target"])
-        if items is None:
-            raise ValueError(f"there is no inbox list {data['target']!r}")
+        items = self._list(data["target"])
         start, count = data["start"], data.get("removed_count", 0)
         if not 0 <= start <= len(items) or not 0 <= count <= len(items) - start:
             raise ValueError(
                 f"the splice [{start}:{start + count}] is outside the {len(items)} items waiting"
             )
-        inserted = _inserted(data)
-        if inserted:
-            self._check_new(inserted, items[start : start + count])
+        if "inserted" not in data:
+            return ()
+        inserted, removed = _inserted(data), items[start : start + count]
+        _check_ids("item", [item["id"] for item in inserted], self._ids, removed)
+        _check_ids("message", _messages(inserted), self._waiting, removed)
         return inserted
-
-    def _check_new(self, inserted: Sequence[Item], removed: Sequence[Item]) -> None:
-        _check_ids("item", [item.id for item in inserted], self._ids, [item.id for item in removed])
-        _check_ids("message", _messages(inserted), self._waiting, _messages(removed))
 
     def apply(self, data: Mapping[str, Any]) -> None:
         """Take one splice into the lists; ``check`` has let it pass."""
-        inserted = _inserted(data)
-        items = self._lists[data["target"]]
+        items = self._list(data["target"])
         start, count = data["start"], data.get("removed_count", 0)
-        if count:
-            removed = items[start : start + count]
-            self._ids.difference_update([item.id for item in removed])
-            self._waiting.difference_update(_messages(removed))
-            if "outcome" not in data:
-                self._taken += removed
-        if inserted:
-            ids = [item.id for item in inserted]
-            self._ids.update(ids)
-            self._waiting.update(_messages(inserted))
-            if data.get("outcome") == "returned":
-                self._taken = [item for item in self._taken if item.id not in ids]
-        if data["target"] == "next-step":
-            self._others += _not_steered(inserted) - _not_steered(items[start : start + count])
+        removed = items[start : start + count]
+        inserted = _inserted(data) if "inserted" in data else ()
+        for item in removed:
+            del self._ids[item["id"]]
+            for id in _messages((item,)):
+                del self._waiting[id]
+        for item in inserted:
+            self._ids[item["id"]] = item
+            for id in _messages((item,)):
+                self._waiting[id] = item
+        outcome = data.get("outcome")
+        if outcome is None:
+            self._taken += tuple(removed)
+        elif outcome == "returned":
+            self._taken = tuple([item for item in self._taken if item["id"] not in self._ids])
+        if items is self.next_step:
+            self._others += _not_steered(inserted) - _not_steered(removed)
         items[start : start + count] = inserted
 
     def admitted(self, id: str) -> None:
         """Note that a message is in the conversation now, and claimed no more."""
         if id:
-            self.said.add(id)
+            self.said[id] = None
 
     def give_up(self) -> None:
         """Note that what was claimed and not admitted will not be."""
-        if self._taken:
-            self._taken = []
+        self._taken = ()
 
 
 def _inserted(data: Mapping[str, Any]) -> tuple[Item, ...]:
-    given = data.get("inserted", ())
-    return tuple([Item.of(raw) for raw in given]) if given else ()
+    return tuple([raw if raw.__class__ is Item else Item.of(raw) for raw in data["inserted"]])
 
 
-def unread(items: Iterable[Item], said: AbstractSet[str]) -> list[Item]:
+def unread(items: Iterable[Item], said: Container[object]) -> list[Item]:
     """Return what of these items is no part of the conversation yet; ``said`` are the ids of what is."""
     left: list[Item] = []
     for item in items:
@@ -301,12 +313,11 @@ def home(item: Item) -> Target:
     return "rider" if item.origin == "next_turn" else "next-step"
 
 
-def _check_ids(what: str, ids: Sequence[str], waiting: set[str], going: Sequence[str]) -> None:
-    seen: set[str] = set()
+def _check_ids(what: str, ids: Sequence[str], waiting: Mapping[str, Item], going: Sequence[Item]) -> None:
+    twice = len(ids) > 1 and len(set(ids)) < len(ids)
     for id in ids:
-        if id in seen or (id in waiting and id not in going):
+        if (id in waiting and waiting[id] not in going) or (twice and ids.count(id) > 1):
             raise ValueError(f"the {what} {id!r} waits already")
-        seen.add(id)
 
 
 def _messages(items: Iterable[Item]) -> list[str]:

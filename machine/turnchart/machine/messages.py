@@ -201,7 +201,7 @@ def content_blocks(content: Content) -> tuple[Block, ...]:
     if isinstance(content, Mapping):
         return (block(content),)
     if isinstance(content, list | tuple):
-        return tuple(block(item) for item in content)
+        return tuple([item if isinstance(item, Block) else block(item) for item in content])
     raise TypeError(f"content must be text, a block or a list of blocks, not {type(content).__name__}")
 
 
@@ -324,13 +324,15 @@ class ToolResultMessage(Message):
         terminate: bool = False,
         added_tools: Iterable[str] = (),
     ) -> None:
+        more: dict[str, Any] = {"time": time} if time else {}
+        if details or usage or terminate or added_tools:
+            more |= _given(
+                details=freeze(details), usage=freeze(dict(usage)) if usage else None, terminate=terminate,
+                added_tools=tuple(added_tools),
+            )  # fmt: skip
         super().__init__(
             role="tool_result", call_id=call_id, tool=tool, content=content_blocks(content),
-            is_error=is_error,
-            **_given(
-                time=time, details=freeze(details), usage=freeze(dict(usage)) if usage else None,
-                terminate=terminate, added_tools=tuple(added_tools),
-            ),
+            is_error=is_error, **more,
         )  # fmt: skip
 
     @property
@@ -432,7 +434,8 @@ def normalize_prompt_input(value: Prompt) -> list[Message]:
         TypeError: If it is none of these forms.
     """
     if isinstance(value, str):
-        given: list[Message] = [UserMessage(value)] if value else []
+        text = {"role": "user", "content": (Text(value),)}
+        given: list[Message] = [UserMessage.of_fields(text)] if value else []
     elif isinstance(value, Block):
         given = [UserMessage(value)]
     elif isinstance(value, Mapping):

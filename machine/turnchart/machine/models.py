@@ -108,7 +108,8 @@ CHUNKS: Mapping[str, type] = {
     "block_start": BlockStart, "text_delta": TextDelta, "thinking_delta": ThinkingDelta,
     "tool_call_delta": ToolCallDelta, "block_end": BlockEnd, "usage": UsageReport, "finish": Finish,
 }  # fmt: skip
-"""The kinds of chunks by name."""
+NAMES: Mapping[type, str] = {kind: name for name, kind in CHUNKS.items()}
+"""The kinds of chunks by name, and their names."""
 
 
 class RequestConfig(NamedTuple):

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import partial
+from functools import lru_cache
 from inspect import isawaitable
 from pathlib import Path
 from random import Random
-from typing import Any, cast
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, cast
 
 from turnchart.machine.approvals import Approver
 from turnchart.machine.chain import BoundHook, Chain
 from turnchart.machine.clock import SYSTEM_CLOCK, Clock
-from turnchart.machine.config import Limits, Queues, RetryPolicy
+from turnchart.machine.config import Compaction, Limits, Queues, RetryPolicy
+from turnchart.machine.cooling import Cooling
 from turnchart.machine.driver import Driver
-from turnchart.machine.entries import Frozen, freeze
+from turnchart.machine.entries import Entry, Frozen, freeze
 from turnchart.machine.errors import RequestFailed, UnknownModel
-from turnchart.machine.inbox import Item, Origin, Target
+from turnchart.machine.inbox import Inbox, Item, Origin, Target
 from turnchart.machine.message_fields import plain
 from turnchart.machine.messages import (
     Content,
@@ -34,6 +37,10 @@ from turnchart.machine.stream import Answer
 from turnchart.machine.tools import Tool
 from turnchart.machine.turning import Turning
 from turnchart.machine.world import AgentWorld
+from turnchart.machine.writers import Write, check_write
+
+if TYPE_CHECKING:
+    from turnchart.machine.compaction import Compactor
 
 Poll = Callable[[], "Prompt | Awaitable[Prompt | None] | None"]
 """Returns input, or nothing; may be async."""
@@ -42,7 +49,8 @@ Hooks = Mapping[str, Sequence[Callable[..., Any] | BoundHook]]
 
 ALLOW_ALL = Permissions.all()
 """What an agent made in Python permits where nothing else is said."""
-QUEUES, RETRY, LIMITS = Queues(), RetryPolicy(), Limits()
+QUEUES, RETRY, LIMITS, COMPACTION = Queues(), RetryPolicy(), Limits(), Compaction()
+NO_SETTINGS, NO_CHAINS = Frozen(), MappingProxyType[str, Chain]({})
 """The defaults, made once for all agents."""
 
 
@@ -52,12 +60,13 @@ class Outfit(Driver):
     Attributes:
         queues: How many waiting messages are taken at once; assign another at any time.
         approver: Who answers where a tool call asks; None denies.
+        compaction: How its conversation is made shorter; assign another at any time.
     """
 
     __slots__ = (
-        "_approved", "_random", "_seed", "_specs", "_tools", "_world", "approver", "fallback", "model",
-        "model_id", "models", "permissions", "poll_follow_up", "poll_steering", "prompt_sections", "root",
-        "settings", "thinking",
+        "_approved", "_random", "_seed", "_specs", "_tools", "_world", "approver", "compaction",
+        "compactor", "context_window", "cooling", "fallback", "model", "model_id", "models", "permissions",
+        "poll_follow_up", "poll_steering", "prompt_sections", "root", "settings", "thinking",
     )  # fmt: skip
 
     def __init__(
@@ -71,14 +80,17 @@ class Outfit(Driver):
         queues: Queues | None = None,
         retry: RetryPolicy | None = None,
         limits: Limits | None = None,
+        compaction: Compaction | None = None,
         permissions: Permissions | None = None,
         approver: Approver | None = None,
         clock: Clock | None = None,
         seed: int | None = None,
         models: Resolver | None = None,
         fallback: Sequence[str] = (),
+        cooldown: float = 0,
         settings: Mapping[str, Any] | None = None,
         thinking: str | None = None,
+        context_window: int | None = None,
         poll_steering: Poll | None = None,
         poll_follow_up: Poll | None = None,
         root: Path | str | None = None,
@@ -96,14 +108,17 @@ class Outfit(Driver):
             queues: How many waiting messages are taken at once.
             retry: When a failed request is tried again.
             limits: What one turn may spend.
+            compaction: How a conversation is made shorter that does not fit the model's window.
             permissions: Which calls may run; None allows all.
             approver: Asked where a rule or a hook asks; None denies.
             clock: Where time comes from.
             seed: Makes the random part of retry waits repeatable.
             models: Finds other models by their ids, for request hooks and fallbacks.
             fallback: Ids to try in order, when retries of a step are spent.
+            cooldown: Seconds that a model is left alone after another one was asked in its place.
             settings: Sampling settings of every request.
             thinking: The thinking level of every request.
+            context_window: Of the model, in tokens; None: as it says itself.
             poll_steering: Asked for next-step input at every claim.
             poll_follow_up: Asked for prompts where a turn opens without input, or the agent would rest.
             root: The folder that files and programs start from; None: the current one.
@@ -119,16 +134,20 @@ class Outfit(Driver):
         self.model_id = model if isinstance(model, str) else model.id
         self.models = models
         self.fallback = tuple(fallback)
-        self.settings: Frozen = freeze(dict(settings or {}))
+        self.cooling = Cooling(cooldown) if cooldown else None
+        self.settings: Frozen = freeze(dict(settings)) if settings else NO_SETTINGS
         self.thinking = thinking
         self.prompt_sections = (prompt,) if isinstance(prompt, str) else tuple(prompt)
         self._tools = _by_name(tools)
         self._specs: tuple[tuple[str, ...], tuple[Frozen, ...]] | None = None
-        self.chains = _chains(hooks or {})
+        self.chains = _chains(hooks) if hooks else NO_CHAINS
         self.session = Session.memory() if session is None else session
         self.queues = queues or QUEUES
         self.retry = retry or RETRY
         self.limits = limits or LIMITS
+        self.compaction = compaction or COMPACTION
+        self.compactor: Compactor | None = None
+        self.context_window = context_window
         self.permissions = permissions or ALLOW_ALL
         self.approver = approver
         self._approved: tuple[tuple[str, str | None], ...] = ()
@@ -137,7 +156,7 @@ class Outfit(Driver):
         self._random: Random | None = None
         self.poll_steering = poll_steering
         self.poll_follow_up = poll_follow_up
-        self.root = Path.cwd() if root is None else Path(root)
+        self.root = _folder(os.getcwd()) if root is None else Path(root)
         self.name = name
         self.flow = flow
         self._world: AgentWorld | None = None
@@ -167,16 +186,13 @@ class Outfit(Driver):
             ValueError: If one brings an id along that a message here has already.
         """
         at, time, inbox = len(self.session.entries), self.clock.now(), self.session.inbox
-        going = {each.get("id") for each in old.messages} if old else set[str]()
-        given: set[str] = set()
-        for id in [each["id"] for each in messages if each.get("id")]:
-            if id in given or (inbox.knows(id) and id not in going):
-                raise ValueError(f"a message {id!r} is here already: give this one another id, or none")
-            given.add(id)
+        given = [id for each in messages if (id := each.get("id"))]
+        if given:
+            _check_given(given, inbox, old)
         fresh: list[Message] = []
         for i, each in enumerate(messages):
             id = f"m{at}" if not i else f"m{at}.{i}"
-            while id in given or inbox.knows(id):
+            while inbox.knows(id) or id in given:
                 id += "'"
             fresh.append(_named(each, id, time, source))
         return tuple(fresh)
@@ -185,8 +201,17 @@ class Outfit(Driver):
     def world(self) -> AgentWorld:
         """How hooks and tools reach the world; made when they first do."""
         if self._world is None:
-            self._world = AgentWorld(self.root, self.clock, self.notice, self._ask_model)
+            self._world = AgentWorld(self.root, self.clock, self.notice, self._ask_model, self._inject)
         return self._world
+
+    @world.setter
+    def world(self, world: AgentWorld) -> None:
+        self._world = world
+
+    @property
+    def compaction_asked(self) -> bool:
+        """Somebody said how conversations are to be made shorter, and that they are."""
+        return self.compaction is not COMPACTION and self.compaction.strategy != "none"
 
     @property
     def rng(self) -> Random:
@@ -199,13 +224,12 @@ class Outfit(Driver):
 
     def set_model(self, model: str) -> None:
         """Ask another model from the next step on; written to the log."""
-        model = plain("model", model)
-        self.write(lambda: self.session.append("model_change", Frozen(model=model)))
+        self.write("model_change", Frozen(model=plain("model", model)))
 
     def set_thinking_level(self, level: str | None) -> None:
         """Change the thinking level from the next step on; written to the log."""
         level = level if level is None else plain("level", level)
-        self.write(lambda: self.session.append("thinking_level_change", Frozen(thinking=level)))
+        self.write("thinking_level_change", Frozen(thinking=level))
 
     def set_active_tools(self, names: Sequence[str]) -> None:
         """Let the model call only these tools from the next step on; written to the log.
@@ -218,7 +242,7 @@ class Outfit(Driver):
                 raise ValueError(f"there is no tool {name!r}; the tools are: {', '.join(self._tools)}")
             if name in names[:i]:
                 raise ValueError(f"the tool {name!r} is named twice")
-        self.write(lambda: self.session.append("active_tools_change", Frozen(tools=tuple(names))))
+        self.write("active_tools_change", Frozen(tools=tuple(names)))
 
     def append_message(self, content: Prompt) -> None:
         """Write something to the conversation: at once while idle, else at the end of the step.
@@ -226,12 +250,34 @@ class Outfit(Driver):
         Raises:
             ValueError: If it is empty or malformed.
         """
-        for said in normalize_prompt_input(content):
-            self.write(partial(self._append_message, said))
+        given = normalize_prompt_input(content)
+        self._check_ids(given)
+        for said in given:
+            kind = "custom_message" if said.role == "custom" else "user/message"
+            check_write(self.session, kind, Frozen(message=said))
+            self.write(kind, Frozen(message=said), fresh=True)
 
-    def _append_message(self, said: Message) -> None:
-        kind = "custom_message" if said.role == "custom" else "user/message"
-        self.session.append(kind, Frozen(message=self.named([said])[0]))
+    def _check_ids(self, given: Sequence[Message]) -> None:
+        """Refuse an id that a message brings along and another one here has, or will have."""
+        self.named(given)
+        waiting = {write.data["message"].get("id") for write in self._buffer if write.fresh}
+        for said in given:
+            if said.get("id") and said["id"] in waiting:
+                raise ValueError(f"a message {said['id']!r} waits to be written already: give it another id")
+
+    def write_now(self, write: Write) -> Entry:
+        """Put a write into the log; a message gets its id and its time now."""
+        if write.fresh:
+            write = write._replace(data=Frozen(message=self.named([write.data["message"]])[0]))
+        return super().write_now(write)
+
+    @property
+    def unwritten(self) -> tuple[Write, ...]:
+        """What was asked for while the step runs and is not in the log yet, in order.
+
+        Where the store failed it stays here: write it to the session once that is open again.
+        """
+        return tuple(self._buffer)
 
     # -- for the effects -----------------------------------------------------------------------------
 
@@ -260,13 +306,7 @@ class Outfit(Driver):
         """Return name, description and schema of these tools, in the order of their names."""
         if self._specs is None or self._specs[0] != names:
             known = [self._tools[name] for name in sorted(set(names)) if name in self._tools]
-            made = tuple(
-                [
-                    Frozen(name=tool.name, description=tool.description, schema=freeze(tool.schema))
-                    for tool in known
-                ]
-            )
-            self._specs = (names, made)
+            self._specs = (names, tuple([tool.spec for tool in known]))
         return self._specs[1]
 
     def progress(self, call: ToolCall, content: Content) -> None:
@@ -304,6 +344,9 @@ class Outfit(Driver):
             raise UnknownModel(f"no model {id!r}: give Agent(models=) a mapping or function that knows it")
         return cast(Model, found)
 
+    def _inject(self, text: str, source: str) -> None:
+        self.put(normalize_prompt_input(text), "next-step", "hook", source=source)
+
     async def _ask_model(self, id: str, question: str) -> str:
         model = await self.find_model(id)
         now = self.turning
@@ -320,15 +363,30 @@ class Outfit(Driver):
         return answer.message(id, self.clock.now(), "q").text
 
 
+@lru_cache(maxsize=8)
+def _folder(path: str) -> Path:
+    """Return a path; agents of one folder share it."""
+    return Path(path)
+
+
+def _check_given(given: Sequence[str], inbox: Inbox, old: Item | None) -> None:
+    going = {each.get("id") for each in old.messages} if old else set[str]()
+    seen: set[str] = set()
+    for id in given:
+        if id in seen or (inbox.knows(id) and id not in going):
+            raise ValueError(f"a message {id!r} is here already: give this one another id, or none")
+        seen.add(id)
+
+
 def _named(message: Message, id: str, time: float, source: str) -> Message:
-    more: dict[str, Any] = {}
-    if not message.get("id"):
-        more["id"] = id
-    if not message.get("time"):
-        more["time"] = time
-    if source and not message.get("source"):
-        more["source"] = source
-    return message.of_fields({**message, **more}) if more else message
+    fields = dict(message)
+    if not fields.get("id"):
+        fields["id"] = id
+    if not fields.get("time"):
+        fields["time"] = time
+    if source and not fields.get("source"):
+        fields["source"] = source
+    return message.of_fields(fields)
 
 
 def _by_name(tools: Sequence[Tool]) -> dict[str, Tool]:

@@ -52,13 +52,14 @@ async def requesting(driver: Driver) -> Event:
     if not isinstance(prepared, PreparedCall):  # pyright: ignore[reportUnnecessaryIsInstance]  # foreign
         raise TypeError(f"model {config.model!r} prepared a {type(prepared).__name__}, not a PreparedCall")
     now.model, now.retry_kinds = prepared.config.model, prepared.retry_kinds
-    now.attempts[now.model] = now.attempts.get(now.model, 0) + 1
+    now.attempts = {**now.attempts, now.model: now.attempts.get(now.model, 0) + 1}
     request = _admit(agent, prepared)
     if driver.signals.waiting:
         await driver.signals.deliver()
     if now.cause is not None or request is None:
         return Event.CANCEL
-    if "context" in driver.chains or "convert" in driver.chains:
+    chains, session = driver.chains, driver.session
+    if "context" in chains or "convert" in chains or session.projection is not None:
         request = await _rewrite(agent, request)
         if now.cause is not None:
             return Event.CANCEL
@@ -79,6 +80,8 @@ async def _choose(agent: Outfit) -> RequestConfig:
     """
     now, view = agent.turning, agent.session.view
     model = now.fallback or view.model or agent.model_id
+    if agent.cooling is not None and not now.fallback:
+        model = now.fallback = agent.cooling.instead_of(model, agent.fallback, agent.clock.now())
     thinking = view.thinking if view.thinking is not None else agent.thinking
     verdict = await agent.ask(
         "request",
@@ -161,12 +164,12 @@ def _users(agent: Outfit) -> None:
             if now.cause is not None:
                 break
     except Exception:
-        now.batch = unread(now.batch, agent.session.inbox.said)
+        now.batch = tuple(unread(now.batch, agent.session.inbox.said))
         raise
     now.admitted = True
     if now.batch:
         now.left_out = (*now.left_out, *unread(now.batch, agent.session.inbox.said))
-    now.messages, now.batch, now.owed = (), [], False
+    now.messages, now.batch, now.owed = (), (), False
 
 
 def _reconcile(agent: Outfit, *, in_history: bool, series: bool) -> None:
@@ -222,7 +225,10 @@ def _route(agent: Outfit, prepared: PreparedCall) -> None:
     """Write what the route can do, once per distinct route."""
     now, known = agent.turning, agent.session.view.route
     capabilities = tuple(sorted(prepared.capabilities))
-    route = (prepared.config.model, prepared.context_window, capabilities)
+    window = prepared.context_window
+    if agent.context_window is not None and prepared.config.model == agent.model_id:
+        window = agent.context_window
+    route = (prepared.config.model, window, capabilities)
     if known is not None and route == (
         known["model"],
         known.get("context_window"),
@@ -232,8 +238,14 @@ def _route(agent: Outfit, prepared: PreparedCall) -> None:
     data: dict[str, Any] = {
         "turn": now.number, "step": now.step, "model": route[0], "capabilities": capabilities,
     }  # fmt: skip
-    if prepared.context_window is not None:
-        data["context_window"] = prepared.context_window
+    if window is not None:
+        data["context_window"] = window
+    elif agent.compaction_asked:
+        agent.notice(
+            f"the context window of model {route[0]!r} is unknown, so the conversation is made shorter only"
+            " when a request does not fit; model.context_window says how large it is",
+            "compaction",
+        )
     agent.log("request/context", Frozen(data))
 
 
@@ -246,13 +258,12 @@ async def _rewrite(agent: Outfit, request: ModelRequest) -> ModelRequest:
     What is as in the last rewritten request is not logged again.
     """
     derived = request.messages
-    own = agent.session.view.messages()
+    own = agent.session.context()
     verdict = await agent.ask("context", lambda: Context(messages=own, **agent.common()))
+    changed = own if verdict is None else cast(Context, verdict.payload).messages
     shown: Sequence[Message] = derived
-    if verdict is not None:
-        changed = cast(Context, verdict.payload).messages
-        if changed is not own:
-            shown = [each for each in map(to_llm, changed) if each is not None]
+    if changed is not own or agent.session.projection is not None:
+        shown = [each for each in map(to_llm, changed) if each is not None]
     verdict = await agent.ask("convert", lambda: Convert(llm_messages=shown, **agent.common()))
     if verdict is not None:
         shown = cast(Convert, verdict.payload).llm_messages

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from os import PathLike
 from typing import Any, Literal, NamedTuple
@@ -14,7 +14,7 @@ from turnchart.machine.brackets import RULES, Brackets
 from turnchart.machine.clock import SYSTEM_CLOCK
 from turnchart.machine.context import CHECKS, Context
 from turnchart.machine.context import FOLD as VIEW
-from turnchart.machine.entries import ENTRIES, Entry, Frozen
+from turnchart.machine.entries import ENTRIES, Entry, Frozen, new_entry
 from turnchart.machine.errors import (
     AppendRefused,
     SessionCorrupt,
@@ -23,9 +23,10 @@ from turnchart.machine.errors import (
     named_text_of,
 )
 from turnchart.machine.inbox import Inbox
-from turnchart.machine.messages import Message
-from turnchart.machine.stores import MemoryStore, Store
-from turnchart.machine.writers import Later, Writers
+from turnchart.machine.projecting import Projecting
+from turnchart.machine.stores import Durability, MemoryStore, Store
+from turnchart.machine.tree import Tree
+from turnchart.machine.writers import Writer, Writers
 
 _log = logging.getLogger("turnchart.session")
 
@@ -39,7 +40,7 @@ Watcher = Callable[[Entry], object]
 """Hears every entry after it was stored. What it raises is logged; it must not append to this session."""
 
 
-class Session(Writers):
+class Session(Tree, Projecting, Writers):
     """The only source of truth of one conversation.
 
     Attributes:
@@ -49,15 +50,17 @@ class Session(Writers):
         inbox: What waits, folded from the whole log.
         brackets: Turn and step numbers and what is open, folded from the whole log.
         origin: How this object came to be: new, resumed or forked.
+        barriers: An agent waits for ``flush`` before it acts on what it wrote; the store asks for it.
     """
 
     __slots__ = (
-        "_attached", "_busy", "_now", "_refused", "_validators", "_watchers", "after_append", "brackets",
-        "entries", "inbox", "later", "leaf", "origin", "store", "view",
+        "_attached", "_busy", "_now", "_refused", "_validators", "_watchers", "after_append", "barriers",
+        "brackets", "entries", "inbox", "leaf", "origin", "store", "view", "writer",
     )  # fmt: skip
 
     def __init__(self, store: Store | None = None, *, now: Callable[[], float] = SYSTEM_CLOCK.now) -> None:
         self.store = MemoryStore() if store is None else store
+        self.barriers = self.store.durability == "fsync"
         self.entries: list[Entry] = []
         self.leaf: int | None = None
         self.view = Context()
@@ -69,7 +72,8 @@ class Session(Writers):
         self._busy = False
         self._refused: Exception | None = None
         self._now = now
-        self.later = None
+        self.writer = None
+        self.projection = None
         self.after_append: Callable[[], object] | None = None
         """Called when an append and its watchers are over, so it may append again; one agent's."""
         with _no_collecting():
@@ -95,23 +99,26 @@ class Session(Writers):
         return cls(MemoryStore(id))
 
     @classmethod
-    def jsonl(cls, path: str | PathLike[str]) -> Session:
-        """Open the session of one JSON-lines file, or create it.
+    def jsonl(cls, path: str | PathLike[str], *, durability: Durability = "flush") -> Session:
+        """Open the session of one JSON-lines file, or create it; see ``Durability``.
 
         Raises:
             SessionCorrupt: If the file is no log of ours.
         """
         from turnchart.machine.jsonl import JsonlStore
 
-        return cls(JsonlStore(path))
+        return cls(JsonlStore(path, durability=durability))
 
     @classmethod
-    def sqlite(cls, path: str | PathLike[str], id: str | None = None) -> Session:
+    def sqlite(
+        cls, path: str | PathLike[str], id: str | None = None, *, durability: Durability = "flush"
+    ) -> Session:
         """Open a session of a SQLite file, or create it.
 
         Args:
             path: The file; it may hold many sessions.
             id: Which one. None: the only session of the file, or a new one in an empty file.
+            durability: See ``Durability``.
 
         Raises:
             SessionError: If the file has several sessions and ``id`` is None; the message lists them.
@@ -119,7 +126,7 @@ class Session(Writers):
         """
         from turnchart.machine.sqlite import SqliteStore
 
-        return cls(SqliteStore(path, id))
+        return cls(SqliteStore(path, id, durability=durability))
 
     # -- writing -------------------------------------------------------------------------------
 
@@ -148,11 +155,11 @@ class Session(Writers):
             )
         if self._busy:
             raise RuntimeError("a watcher or validator must not append to the session that it watches")
-        entry = Entry(
-            len(self.entries), self.leaf, type, self._now() if time is None else time, data,
-            replaces, sources, attempt, ignorable,
-        )  # fmt: skip
         kind = _KINDS.get(type, _FOREIGN)
+        entry = new_entry(
+            (len(self.entries), self.leaf, type, self._now() if time is None else time, data, replaces,
+             sources, attempt, ignorable, None)
+        )  # fmt: skip
         refusal = self._refusal(entry, kind)
         if refusal is not None:
             raise AppendRefused(type, refusal)
@@ -277,21 +284,6 @@ class Session(Writers):
             self.view.add(entry)
         self.view.header, self.view.generation = before.header, before.generation + 1
 
-    # -- reading -------------------------------------------------------------------------------
-
-    def path(self, leaf: int | None = None) -> list[Entry]:
-        """Return the entries of a branch, root first: up to ``leaf``, or up to the current leaf."""
-        found: list[Entry] = []
-        at = self.leaf if leaf is None else leaf
-        while at is not None:
-            found.append(self.entries[at])
-            at = self.entries[at].parent
-        return found[::-1]
-
-    def context(self) -> Sequence[Message]:
-        """Return the messages of the current branch; a snapshot."""
-        return self.view.messages()
-
     # -- watching ------------------------------------------------------------------------------
 
     def validate(self, fn: Validator) -> Callable[[], None]:
@@ -314,12 +306,12 @@ class Session(Writers):
 
     # -- the store ------------------------------------------------------------------------------
 
-    def attach(self, now: Callable[[], float] | None = None, later: Later | None = None) -> None:
+    def attach(self, now: Callable[[], float] | None = None, writer: Writer | None = None) -> None:
         """Become the writer of this session until ``close``: take the lock, and ``recover``.
 
         Args:
             now: Where the times of entries come from, from now on.
-            later: Does what is asked for in an open turn at the end of the step.
+            writer: The agent; it does what is asked for in an open turn at the end of the step.
 
         Raises:
             SessionLocked: If somebody else writes it: another process, another object, or another agent.
@@ -330,7 +322,7 @@ class Session(Writers):
             )
         self.store.lock()
         self._attached = True
-        self.later = later
+        self.writer = writer
         if now is not None:
             self._now = now
         try:
@@ -371,7 +363,7 @@ class Session(Writers):
     def close(self) -> None:
         """Give the session back; a second call does nothing."""
         self._attached = False
-        self.later = None
+        self.writer = None
         self.store.close()
 
     def copy(self, entries: Iterable[Entry]) -> None:

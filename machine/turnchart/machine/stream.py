@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import sub
 from typing import Any, get_args
 
 from turnchart.machine.entries import Frozen, freeze
 from turnchart.machine.messages import AssistantMessage, Block, Failure, StopReason, Text, Thinking, ToolCall
 from turnchart.machine.models import (
     CHUNKS,
+    NAMES,
     BlockEnd,
     BlockKind,
     BlockStart,
@@ -42,18 +44,43 @@ def _index(chunk: Any) -> int:
     return chunk.block
 
 
-class _Open:
-    """A block that is being put together."""
+def _check_text(chunk: Any) -> None:
+    if not isinstance(chunk.text, str):
+        raise _Nonsense(chunk)
 
-    __slots__ = ("closed", "id", "kind", "name", "parts", "signature")
+
+class _Open:
+    """A block that is being put together, of the parts of its runs."""
+
+    __slots__ = ("closed", "id", "kind", "name", "runs", "signature")
 
     def __init__(self, kind: BlockKind, id: str = "", name: str = "") -> None:
         self.kind = kind
         self.id = id
         self.name = name
-        self.parts: list[str] = []
+        self.runs: list[list[str]] = []
         self.closed = False
         self.signature: str | None = None
+
+    @property
+    def text(self) -> str:
+        """What its deltas say."""
+        return "".join([part for parts in self.runs for part in parts])
+
+
+class _Run:
+    """Deltas of one block that came one after another, with their times."""
+
+    __slots__ = ("block", "kind", "parts", "times")
+
+    def __init__(self, kind: type, block: int) -> None:
+        self.kind = kind
+        self.block = block
+        self.parts: list[str] = []
+        self.times: list[float] = []
+
+
+_NO_RUN = _Run(_Run, -1)
 
 
 class Answer:
@@ -66,24 +93,27 @@ class Answer:
     Attributes:
         finish: The finish chunk; None before it.
         usage: The last usage that was reported.
-        count: How many chunks came.
     """
 
-    __slots__ = ("_blocks", "_chunks", "_last", "_times", "count", "finish", "usage")
+    __slots__ = ("_blocks", "_record", "_run", "_time", "finish", "usage")
 
     def __init__(self) -> None:
         self._blocks: dict[int, _Open] = {}
-        self._last: _Open | None = None
-        self._chunks: list[Chunk] = []
-        self._times: list[int] = []
+        self._record: list[_Run | tuple[Chunk, float]] = []
+        self._run = _NO_RUN
         self.finish: Finish | None = None
         self.usage: Frozen | None = None
-        self.count = 0
+
+    @property
+    def count(self) -> int:
+        """How many chunks came."""
+        return sum([len(each.parts) if isinstance(each, _Run) else 1 for each in self._record])
 
     @property
     def time(self) -> float:
         """When the last chunk came, in Unix seconds, as the record keeps it."""
-        return self._times[-1] / 1_000_000
+        last = self._record[-1]
+        return _micros(last.times[-1] if isinstance(last, _Run) else last[1]) / 1_000_000
 
     def add(self, chunk: Chunk, time: float) -> Chunk:
         """Take the next chunk, which came at ``time`` (Unix seconds, kept to the microsecond).
@@ -95,40 +125,73 @@ class Answer:
             TypeError: If it is no chunk, or holds what a chunk cannot hold.
             ValueError: If it holds a number that JSON cannot hold.
         """
-        kind = chunk.__class__
-        if kind is TextDelta or kind is ThinkingDelta or kind is ToolCallDelta:
-            text = chunk.text  # type: ignore[union-attr]  # deltas have one, and an index
-            if not isinstance(text, str):
-                raise _Nonsense(chunk)
-            block = self._blocks.get(chunk.block)  # type: ignore[union-attr]  # as above
-            if block is None:
-                block = self._blocks[_index(chunk)] = _Open(_DELTAS[kind])
-            if not block.closed:
-                block.parts.append(text)
-        else:
-            chunk = self._mark(chunk)
-        self._chunks.append(chunk)
-        self._times.append(round(time * 1_000_000))
-        self.count += 1
+        run = self._run
+        delta: Any = chunk
+        if delta.__class__ is not run.kind or delta[1] != run.block:
+            if delta.__class__ not in _DELTAS:
+                return self._mark(chunk, time)
+            run = self._begin(chunk)
+        text = delta[0]
+        if text.__class__ is not str:
+            _check_text(chunk)
+        run.parts.append(text)
+        run.times.append(time)
         return chunk
 
-    def _mark(self, chunk: Chunk) -> Chunk:
-        match chunk:
-            case BlockStart(kind, _, str(id), str(name)) if kind in _DELTAS.values():
-                self._blocks.setdefault(_index(chunk), _Open(kind, id, name))
-            case BlockEnd(_, str() | None as signature):
-                block = self._blocks.get(_index(chunk))
-                if block is not None and not block.closed:
-                    block.closed, block.signature = True, signature
-            case UsageReport(Mapping() as usage) if all(type(count) is int for count in usage.values()):
-                self.usage = usage = freeze(dict(usage))
-                return UsageReport(usage)
-            case Finish(reason, Failure() | None as failure, replay) if reason in _REASONS:
-                self.finish = Finish(reason, failure, freeze(replay))
-                return self.finish
-            case _:
-                raise _Nonsense(chunk)
+    def _begin(self, chunk: Chunk) -> _Run:
+        """Begin a run with a delta of another block, or behind something else."""
+        index = _index(chunk)
+        _check_text(chunk)
+        block = self._blocks.get(index)
+        if block is None:
+            block = self._blocks[index] = _Open(_DELTAS[chunk.__class__])
+        run = self._run = _Run(chunk.__class__, index)
+        if not block.closed:
+            block.runs.append(run.parts)
+        self._record.append(run)
+        return run
+
+    def _mark(self, chunk: Chunk, time: float) -> Chunk:
+        take = _MARKS.get(chunk.__class__)
+        if take is None:
+            raise _Nonsense(chunk)
+        kept = take(self, chunk)
+        self._record.append((kept, time))
+        self._run = _NO_RUN
+        return kept
+
+    def _start(self, chunk: BlockStart) -> Chunk:
+        kind, index, id, name = chunk
+        if kind not in _DELTAS.values() or not isinstance(id, str) or not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # foreign
+            raise _Nonsense(chunk)
+        if index not in self._blocks:
+            self._blocks[_index(chunk)] = _Open(kind, id, name)
         return chunk
+
+    def _end(self, chunk: BlockEnd) -> Chunk:
+        index, signature = chunk
+        if signature is not None and not isinstance(signature, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # foreign
+            raise _Nonsense(chunk)
+        block = self._blocks.get(index)
+        if block is None:
+            _index(chunk)
+        elif not block.closed:
+            block.closed, block.signature = True, signature
+        return chunk
+
+    def _used(self, chunk: UsageReport) -> Chunk:
+        usage = chunk.usage
+        if not isinstance(usage, Mapping) or any(type(count) is not int for count in usage.values()):  # pyright: ignore[reportUnnecessaryIsInstance]  # foreign
+            raise _Nonsense(chunk)
+        self.usage = frozen = freeze(dict(usage))
+        return UsageReport(frozen)
+
+    def _finished(self, chunk: Finish) -> Chunk:
+        reason, failure, replay = chunk
+        if reason not in _REASONS or not (failure is None or isinstance(failure, Failure)):  # pyright: ignore[reportUnnecessaryIsInstance]  # foreign
+            raise _Nonsense(chunk)
+        self.finish = chunk if replay is None else Finish(reason, failure, freeze(replay))
+        return self.finish
 
     @property
     def has_text(self) -> bool:
@@ -137,7 +200,8 @@ class Answer:
             part and not part.isspace()
             for block in self._blocks.values()
             if block.kind != "tool_call"
-            for part in block.parts
+            for parts in block.runs
+            for part in parts
         )
 
     @property
@@ -180,7 +244,7 @@ class Answer:
         ids: set[str] = set()
         for index in sorted(self._blocks):
             block = self._blocks[index]
-            text = "".join(block.parts)
+            text = block.text
             if block.kind == "tool_call":
                 if keeps_calls:
                     id = block.id if block.id and block.id not in ids else f"{call_id}.{index}"
@@ -195,7 +259,15 @@ class Answer:
 
     def record(self) -> tuple[Frozen, ...]:
         """Return the compact record: consecutive deltas of one block folded, with their times."""
-        return tuple(_fold(self._chunks, self._times))
+        return tuple([_folded(each) if isinstance(each, _Run) else _marked(*each) for each in self._record])
+
+
+_MARKS: Mapping[type, Callable[[Answer, Any], Chunk]] = {
+    BlockStart: Answer._start,  # pyright: ignore[reportPrivateUsage]  # the answer's own table
+    BlockEnd: Answer._end,  # pyright: ignore[reportPrivateUsage]  # as above
+    UsageReport: Answer._used,  # pyright: ignore[reportPrivateUsage]  # as above
+    Finish: Answer._finished,  # pyright: ignore[reportPrivateUsage]  # as above
+}
 
 
 def _arguments(text: str) -> Frozen | str:
@@ -208,22 +280,18 @@ def _arguments(text: str) -> Frozen | str:
         return text
 
 
-def _fold(chunks: Sequence[Chunk], times: Sequence[int]) -> Iterator[Frozen]:
-    start = 0
-    total = len(chunks)
-    while start < total:
-        first = chunks[start]
-        if first.__class__ not in _DELTAS:
-            yield Frozen(type=first.type, time=times[start], **_fields(first))
-            start += 1
-            continue
-        end = start + 1
-        while end < total and chunks[end].__class__ is first.__class__ and chunks[end].block == first.block:  # type: ignore[union-attr]  # deltas have an index
-            end += 1
-        gaps = tuple([times[i] - times[i - 1] for i in range(start + 1, end)])
-        parts = tuple([chunks[i].text for i in range(start, end)])  # type: ignore[union-attr]  # as above
-        yield Frozen(type=first.type, block=first.block, time=times[start], gaps=gaps, parts=parts)  # type: ignore[union-attr]  # as above
-        start = end
+def _folded(run: _Run) -> Frozen:
+    times = [round(time * 1_000_000) for time in run.times]
+    gaps = tuple(map(sub, times[1:], times))
+    return Frozen(type=NAMES[run.kind], block=run.block, time=times[0], gaps=gaps, parts=tuple(run.parts))
+
+
+def _marked(chunk: Chunk, time: float) -> Frozen:
+    return Frozen(type=NAMES[chunk.__class__], time=_micros(time), **_fields(chunk))
+
+
+def _micros(time: float) -> int:
+    return round(time * 1_000_000)
 
 
 def _blank(block: Block) -> bool:
@@ -232,19 +300,14 @@ def _blank(block: Block) -> bool:
 
 def _fields(chunk: Chunk) -> dict[str, Any]:
     match chunk:
-        case Finish(reason, None, None):
-            return {"reason": reason}
         case BlockEnd(block, None):
             return {"block": block}
-        case BlockStart(kind, block, "", ""):
-            return {"kind": kind, "block": block}
         case BlockStart(kind, block, id, name) if id and name:
             return {"kind": kind, "block": block, "id": id, "name": name}
+        case Finish(reason, None, None):
+            return {"reason": reason}
         case _:
-            return _all_fields(chunk)
-
-
-def _all_fields(chunk: Chunk) -> dict[str, Any]:
+            pass
     usual = chunk._field_defaults
     given: dict[str, Any] = {
         name: value

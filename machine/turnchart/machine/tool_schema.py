@@ -23,7 +23,7 @@ SHOWN = 80
 class Parameters:
     """What a tool takes. ``schema`` is frozen JSON."""
 
-    __slots__ = ("_model", "_names", "_tool", "schema")
+    __slots__ = ("_model", "_names", "_spec", "_tool", "schema")
 
     def __init__(self, tool: str, fn: Callable[..., Any]) -> None:
         hints, told = hints_of(tool, fn), argument_texts(inspect.getdoc(fn) or "")
@@ -39,12 +39,19 @@ class Parameters:
             for field, each in zip(self._names, given, strict=True)
         }
         self._tool = tool
+        self._spec: Frozen | None = None
         try:
             self._model = create_model(tool, __config__=ConfigDict(extra="forbid"), **fields)
             self.schema = _schema(self._model)
         except (PydanticSchemaGenerationError, PydanticUserError) as error:
             wrong = str(error).splitlines()[0]
             raise TypeError(f"tool `{tool}`: a parameter's type has no JSON schema: {wrong}") from None
+
+    def spec(self, name: str, description: str) -> Frozen:
+        """Return what the model is told of a tool with these parameters."""
+        if self._spec is None or (self._spec["name"], self._spec["description"]) != (name, description):
+            self._spec = Frozen(name=name, description=description, schema=self.schema)
+        return self._spec
 
     def parse(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments to call the function with, defaults filled in.
@@ -105,7 +112,7 @@ def _thawed(value: Any) -> Any:
     """Copy frozen JSON into plain dicts and lists, which the tool may keep and change."""
     if value.__class__ in _SCALARS:
         return value
-    if isinstance(value, Mapping):
+    if isinstance(value, dict | Mapping):
         return {key: _thawed(each) for key, each in value.items()}  # pyright: ignore[reportUnknownVariableType]  # foreign
     if isinstance(value, list | tuple):
         return [_thawed(each) for each in value]  # pyright: ignore[reportUnknownVariableType]  # foreign

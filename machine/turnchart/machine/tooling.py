@@ -7,14 +7,27 @@ model asked for gets exactly one result: closing after an abort or a failure nev
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import anyio
 
+from turnchart.machine.acts import NO_TASKS
 from turnchart.machine.approvals import Approve, ApproveForSession, Question, Refuse
+from turnchart.machine.calls import (
+    Done,
+    Plan,
+    Ready,
+    Run,
+    aborted,
+    denied,
+    error_outcome,
+    planned,
+    shown_arguments,
+    time_limit,
+    too_late,
+)
 from turnchart.machine.driver import Driver, first_error
 from turnchart.machine.entries import Entry, Frozen, freeze
 from turnchart.machine.errors import AppendRefused, HookFailed, SessionError, named_text_of
@@ -22,6 +35,7 @@ from turnchart.machine.messages import Text, ToolCall, ToolResultMessage, UserMe
 from turnchart.machine.outcomes import outcome_of
 from turnchart.machine.permissions import stricter
 from turnchart.machine.points import Ask, Block, Deny, PostTool, PreTool, RunTool, ToolOutcome
+from turnchart.machine.pool import Pool
 from turnchart.machine.states import Event
 from turnchart.machine.tools import Execution, Tool, ToolArgumentError, ToolContext, run_tool
 
@@ -63,30 +77,6 @@ def leave_none_open(driver: Driver) -> None:
         raise refused
 
 
-class Plan(NamedTuple):
-    """A call before it runs: its tool, and its arguments or what is wrong with them."""
-
-    tool: Tool | None
-    args: dict[str, Any] | None = None
-    error: ToolArgumentError | None = None
-
-
-class Ready(NamedTuple):
-    """A call that may run."""
-
-    call: ToolCall
-    tool: Tool
-    args: dict[str, Any]
-
-
-class Done(NamedTuple):
-    """How a call ended; ``post`` says whether the post_tool chain sees it."""
-
-    outcome: ToolOutcome
-    args: Mapping[str, Any]
-    post: bool = True
-
-
 class Batch:
     """The calls of one answer.
 
@@ -122,7 +112,7 @@ class Batch:
                 else:
                     ready = await self._start(execution)
                     if ready is not None:
-                        await self._body(ready)
+                        await self._lone(ready)
                     await self._commit()
         except BaseException as error:
             self.close()
@@ -135,10 +125,10 @@ class Batch:
 
     def _plan(self, call: ToolCall) -> Plan:
         """Find the tool of a call and read its arguments; once, unless the tool changes meanwhile."""
-        tool = self._agent.tool(call.name)
-        plan = self._plans.get(call.id)
+        tool = self._agent.tool(call["name"])
+        plan = self._plans.get(call["id"])
         if plan is None or plan.tool is not tool:
-            plan = self._plans[call.id] = _planned(tool, call)
+            plan = self._plans[call["id"]] = planned(tool, call)
         return plan
 
     def _execution(self, call: ToolCall) -> Execution:
@@ -150,17 +140,20 @@ class Batch:
 
     async def _pool(self) -> None:
         """Run parallel calls together; each later one is classified right before it starts."""
-        most = self._agent.limits.parallel_tools
-        known = True
+        agent, known = self._agent, True
+        most = agent.limits.parallel_tools
+        wrapped = "tool" in agent.chains
         async with anyio.create_task_group() as group:
-            while self._agent.turning.cause is None:
-                while self._todo and len(self._started) < most and self._agent.turning.cause is None:
+            pool = Pool(group, agent.clock, self._pooled, self._late)
+            agent.bodies = pool.workers
+            while agent.turning.cause is None:
+                while self._todo and len(self._started) < most and agent.turning.cause is None:
                     if not known and self._execution(self._todo[0]) == "exclusive":
                         break
                     known = False
                     ready = await self._start("parallel")
                     if ready is not None:
-                        group.start_soon(self._body, ready)
+                        pool.start(ready, None if wrapped else time_limit(ready.tool))
                 if not self._started:
                     return
                 if self._started[0].id not in self._done:
@@ -189,7 +182,7 @@ class Batch:
         most = agent.limits.max_tool_calls
         if most is not None and now.tool_calls > most:
             said = f"Not run: the turn may call {most} tools, and this is call {now.tool_calls}."
-            self._end(call, Done(_error(said, "MAX_TOOL_CALLS"), {}, post=False))
+            self._end(call, Done(error_outcome(said, "MAX_TOOL_CALLS"), {}, post=False))
             return None
         if args is None:
             self._refuse(call, str(error), "INVALID_ARGUMENTS")
@@ -198,17 +191,17 @@ class Batch:
 
     def _log_call(self, call: ToolCall, execution: Execution) -> None:
         agent, now = self._agent, self._agent.turning
-        self._entries[call.id] = agent.log(
+        self._entries[call["id"]] = agent.log(
             "tool/call",
             Frozen(
-                turn=now.number, step=now.step, call_id=call.id, tool=call.name, arguments=call.arguments,
-                execution=execution,
+                turn=now.number, step=now.step, call_id=call["id"], tool=call["name"],
+                arguments=call["arguments"], execution=execution,
             ),
         )  # fmt: skip
 
     def _refuse(self, call: ToolCall, text: str, code: str) -> None:
         arguments = call.arguments if isinstance(call.arguments, Frozen) else Frozen()
-        self._end(call, Done(_error(text, code), arguments))
+        self._end(call, Done(error_outcome(text, code), arguments))
 
     async def _permit(self, call: ToolCall, tool: Tool, args: dict[str, Any]) -> Ready | None:
         """Ask hooks, then permissions on what the hooks made of the arguments, then a person.
@@ -230,12 +223,12 @@ class Batch:
             if isinstance(decision, Deny):
                 failed = any(each.error for each in verdict.trace)
                 by = f" (hook {verdict.by})" if verdict.by and not failed else ""
-                self._end(call, Done(_denied(f"{decision.reason}{by}"), args, post=not failed))
+                self._end(call, Done(denied(f"{decision.reason}{by}"), args, post=not failed))
                 return None
         ruling = agent.permissions.judge(tool, args, agent.root)
         word = stricter(ruling.verdict, decision)
         if word == "deny":
-            self._end(call, Done(_denied(ruling.reason), args))
+            self._end(call, Done(denied(ruling.reason), args))
             return None
         if word == "ask":
             asked = decision.reason if isinstance(decision, Ask) else ruling.reason
@@ -243,7 +236,7 @@ class Batch:
             if now.cause is not None:
                 return None
             if refused is not None:
-                self._end(call, Done(_denied(refused), args))
+                self._end(call, Done(denied(refused), args))
                 return None
         agent.did("tool")
         if agent.signals.waiting:
@@ -252,7 +245,7 @@ class Batch:
 
     def _pre(self, call: ToolCall, tool: Tool, args: dict[str, Any]) -> PreTool:
         return PreTool(
-            tool=tool.name, args=_shown(call, args), call_id=call.id, subject=tool.subject_of(args),
+            tool=tool.name, args=shown_arguments(call, args), call_id=call.id, subject=tool.subject_of(args),
             subject_name=tool.subject,
             **self._agent.common(),
         )  # fmt: skip
@@ -302,36 +295,58 @@ class Batch:
         except Exception as error:  # noqa: BLE001  # whatever it raises, nobody agreed
             return Refuse(f"the approver failed: {named_text_of(error)}")
 
-    async def _body(self, ready: Ready) -> None:
+    async def _lone(self, ready: Ready) -> None:
+        """Run one tool in the driver's own task."""
+        agent = self._agent
+        if ready.tool.is_async:
+            agent.bodies = {anyio.get_current_task().id}
+        try:
+            await self._body(ready, self._timed)
+        finally:
+            agent.bodies = NO_TASKS
+
+    async def _pooled(self, ready: Ready) -> None:
+        """Run one tool of several; the pool looks at its time."""
+        if self._agent.turning.cause is None:  # else cut off between its start and its first line
+            await self._body(ready, run_tool)
+
+    def _late(self, ready: Ready) -> None:
+        self._end(ready.call, Done(too_late(ready.tool), ready.args))
+
+    async def _body(self, ready: Ready, run: Run) -> None:
         """Run one tool; nothing that it does can end the step."""
         agent, (call, tool, args) = self._agent, ready
+        if agent.session.barriers:
+            await agent.session.flush()
         if agent.turning.cause is not None:
             return  # cut off between its start and its first line
-        ctx = ToolContext(
-            call.id, tool.name, abort=agent.turning.abort, report=partial(agent.progress, call),
-            log=agent.session.entries, session_id=agent.session.id, root=agent.root, clock=agent.clock,
-            world=agent.world,
-        )  # fmt: skip
-        self._begun.add(call.id)
-        task = {anyio.get_current_task().id} if tool.is_async else set[int]()
-        agent.bodies |= task
+        ctx = self._context(call, tool) if tool.takes_ctx else None
+        self._begun.add(call["id"])
         try:
             if "tool" in agent.chains:
                 outcome = await self._wrapped(ready, ctx)
             else:
-                outcome = await _timed(agent, tool, args, ctx)
+                outcome = await run(tool, args, ctx)
         finally:
-            agent.bodies -= task
-            ctx.settled = True
+            if ctx is not None:
+                ctx.settled = True
         self._end(call, Done(outcome, args))
 
-    async def _wrapped(self, ready: Ready, ctx: ToolContext) -> ToolOutcome:
+    def _context(self, call: ToolCall, tool: Tool) -> ToolContext:
+        agent = self._agent
+        return ToolContext(
+            call.id, tool.name, abort=agent.turning.abort, report=partial(agent.progress, call),
+            log=agent.session.entries, session_id=agent.session.id, root=agent.root, clock=agent.clock,
+            world=agent.world,
+        )  # fmt: skip
+
+    async def _wrapped(self, ready: Ready, ctx: ToolContext | None) -> ToolOutcome:
         agent, (call, tool, args) = self._agent, ready
 
         async def inner(payload: RunTool) -> ToolOutcome:
             if agent.turning.cause is not None:
-                return _aborted(CUT_BEFORE_START)
-            return await _timed(agent, tool, tool.parse(payload.args), ctx)
+                return aborted(CUT_BEFORE_START)
+            return await self._timed(tool, tool.parse(payload.args), ctx)
 
         try:
             verdict = await agent.dispatch(
@@ -340,16 +355,26 @@ class Batch:
                 inner=inner,
             )
         except HookFailed as error:
-            return _error(str(error), "HOOK_FAILED")
+            return error_outcome(str(error), "HOOK_FAILED")
         except ToolArgumentError as error:
-            return _error(str(error), "INVALID_ARGUMENTS")
+            return error_outcome(str(error), "INVALID_ARGUMENTS")
         value = verdict.value if verdict is not None else None
         if not isinstance(value, ToolOutcome):
-            return _error("A tool hook gave no outcome.", "HOOK_FAILED")
+            return error_outcome("A tool hook gave no outcome.", "HOOK_FAILED")
         return outcome_of(value)  # a hook may have put anything into it
 
+    async def _timed(self, tool: Tool, args: dict[str, Any], ctx: ToolContext | None) -> ToolOutcome:
+        limit = time_limit(tool)
+        if limit is None:
+            return await run_tool(tool, args, ctx)
+        try:
+            with self._agent.clock.timeout(limit):
+                return await run_tool(tool, args, ctx)
+        except TimeoutError:
+            return too_late(tool)
+
     def _end(self, call: ToolCall, done: Done) -> None:
-        self._done[call.id] = done
+        self._done[call["id"]] = done
         if self._woken is not None:
             self._woken.set()
 
@@ -357,13 +382,13 @@ class Batch:
 
     async def _commit(self) -> None:
         """Write the results of the calls at the head of the model's order that have ended."""
-        while self._started and self._started[0].id in self._done and self._agent.turning.cause is None:
+        while self._started and self._started[0]["id"] in self._done and self._agent.turning.cause is None:
             call = self._started[0]
-            done = self._done[call.id]
+            done = self._done[call["id"]]
             outcome, context = done.outcome, ""
             if done.post:
                 outcome, context = await self._post(call, done)
-                self._done[call.id] = Done(outcome, done.args, post=False)
+                self._done[call["id"]] = Done(outcome, done.args, post=False)
             self._result(call, outcome)
             self._started.popleft()
             if context:
@@ -398,14 +423,14 @@ class Batch:
     def _result(self, call: ToolCall, outcome: ToolOutcome) -> None:
         agent, now = self._agent, self._agent.turning
         message = ToolResultMessage(
-            call.id, call.name, outcome.content, is_error=outcome.is_error, time=agent.clock.now(),
+            call["id"], call["name"], outcome.content, is_error=outcome.is_error, time=agent.clock.now(),
             details=outcome.details, usage=outcome.usage, terminate=outcome.terminate,
             added_tools=outcome.added_tools,
         )  # fmt: skip
         agent.log(
             "tool/result",
             Frozen(turn=now.number, step=now.step, message=message, outcome=outcome.outcome),
-            sources=(self._entries[call.id].seq,),
+            sources=(self._entries[call["id"]].seq,),
         )
         self.results.append(message)
         self.concluded = self.concluded and outcome.terminate
@@ -443,50 +468,9 @@ class Batch:
     def _last_word(self, call: ToolCall) -> ToolOutcome:
         done = self._done.get(call.id)
         if call.id not in self._entries:
-            return _aborted(CUT_BEFORE_START)
+            return aborted(CUT_BEFORE_START)
         if done is None:
-            return _aborted(CUT_WHILE_RUNNING if call.id in self._begun else CUT_BEFORE_START)
+            return aborted(CUT_WHILE_RUNNING if call.id in self._begun else CUT_BEFORE_START)
         if done.post and "post_tool" in self._agent.chains:
-            return _aborted(CUT_BEFORE_POST)
+            return aborted(CUT_BEFORE_POST)
         return done.outcome
-
-
-def _planned(tool: Tool | None, call: ToolCall) -> Plan:
-    if tool is None:
-        return Plan(None)
-    try:
-        return Plan(tool, tool.parse(call.arguments))
-    except ToolArgumentError as error:
-        return Plan(tool, None, error)
-
-
-def _shown(call: ToolCall, args: Mapping[str, Any]) -> Frozen:
-    """Return the arguments as hooks see them: JSON with defaults filled in, or as the model gave them."""
-    try:
-        return cast(Frozen, freeze(dict(args)))
-    except (TypeError, ValueError):
-        return call.arguments if isinstance(call.arguments, Frozen) else Frozen()
-
-
-async def _timed(agent: Outfit, tool: Tool, args: dict[str, Any], ctx: ToolContext) -> ToolOutcome:
-    if (tool.inline and not tool.is_async) or tool.timeout is None:
-        return await run_tool(tool, args, ctx)
-    try:
-        with agent.clock.timeout(tool.timeout):
-            return await run_tool(tool, args, ctx)
-    except TimeoutError:
-        return _error(f"{tool.name} took longer than {tool.timeout:g} seconds and was stopped.", "TIMEOUT")
-
-
-def _error(text: str, code: str) -> ToolOutcome:
-    return ToolOutcome((Text(text),), details=Frozen(code=code), is_error=True, outcome="error")
-
-
-def _denied(reason: str) -> ToolOutcome:
-    return ToolOutcome(
-        (Text(f"Denied: {reason}"),), details=Frozen(code="DENIED"), is_error=True, outcome="denied"
-    )
-
-
-def _aborted(text: str) -> ToolOutcome:
-    return ToolOutcome((Text(text),), details=Frozen(code="ABORTED"), is_error=True, outcome="aborted")

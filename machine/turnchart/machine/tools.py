@@ -39,6 +39,7 @@ from turnchart.machine.points import ToolOutcome, World
 from turnchart.machine.tool_arguments import ToolArgumentError, json_object
 
 if TYPE_CHECKING:
+    from turnchart.machine.entries import Frozen
     from turnchart.machine.tool_schema import Parameters
 
 __all__ = [
@@ -166,6 +167,11 @@ class Tool:
     def schema(self) -> Mapping[str, Any]:
         """The JSON schema of the parameters: an object, frozen, the same at every call."""
         return self._parameters().schema
+
+    @property
+    def spec(self) -> "Frozen":
+        """Name, description and schema, as the model is told of them; the same object at every call."""
+        return self._parameters().spec(self.name, self.description)
 
     def parse(self, arguments: Mapping[str, Any] | str) -> dict[str, Any]:
         """Return checked arguments to call the function with.
@@ -317,11 +323,16 @@ def _is_async(fn: Callable[..., Any]) -> bool:
     return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(getattr(fn, "__call__", None))  # noqa: B004  # an object whose call is async counts too
 
 
-async def run_tool(tool: Tool, args: Mapping[str, Any], ctx: ToolContext) -> ToolOutcome:
+async def run_tool(tool: Tool, args: Mapping[str, Any], ctx: ToolContext | None) -> ToolOutcome:
     """Run a tool with parsed arguments and return what it gave; what it raises is an error outcome.
 
     A ``def`` runs in a worker thread, which is waited for even when the call is cancelled: nothing that
     started goes on unseen. The time limit of the tool is its caller's to keep.
+
+    Args:
+        tool: The tool.
+        args: Its arguments, parsed.
+        ctx: What it is given as ``ctx``; None for a tool that does not ask for it.
     """
     try:
         if tool.takes_ctx:
@@ -342,7 +353,8 @@ async def run_tool(tool: Tool, args: Mapping[str, Any], ctx: ToolContext) -> Too
             raise
         return failed("the tool ended in a cancellation that did not come from this turn")
     finally:
-        ctx.settled = True
+        if ctx is not None:
+            ctx.settled = True
 
 
 def _of_its_own(error: BaseException) -> bool:

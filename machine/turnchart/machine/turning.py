@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from anyio import CancelScope, Event
@@ -21,6 +22,9 @@ from turnchart.machine.messages import (
 
 if TYPE_CHECKING:
     from turnchart.machine.stream import Answer
+
+
+NO_ATTEMPTS: Mapping[str, int] = MappingProxyType({})
 
 
 class Turning:
@@ -80,9 +84,9 @@ class Turning:
         self.cause: str | None = None
         self.abort = AbortSignal()
         self.claimed = False
-        self.batch: list[Item] = []
+        self.batch: tuple[Item, ...] = ()
         self.left_out: tuple[Item, ...] = ()
-        self.items: list[str] = []
+        self.items: tuple[str, ...] = ()
         self.messages: tuple[Message, ...] = ()
         self.series = False
         self.rendered = ""
@@ -96,7 +100,7 @@ class Turning:
         self.admitted = False
         self.attempt = 0
         self.attempt_id = ""
-        self.attempts: dict[str, int] = {}
+        self.attempts: Mapping[str, int] = NO_ATTEMPTS
         self.retry_kinds: Sequence[FailureKind] = RETRIED_KINDS
         self.retries = 0
         self.dispatched = False
@@ -112,17 +116,18 @@ class Turning:
         self.watched: CancelScope | None = None
         self.told = False
 
-    def take(self, items: Sequence[Item]) -> None:
+    def take(self, items: tuple[Item, ...]) -> None:
         """Take claimed items into the batch of the next step."""
         self.batch += items
-        self.items += [item.id for item in items]
-        self.messages = (*self.messages, *[said for item in items for said in item.messages])
+        for item in items:
+            self.items += (item["id"],)
+            self.messages += item["messages"]
 
     def enter(self) -> None:
         """Begin a step: its attempts are counted anew."""
         self.step += 1
         self.attempt = self.retries = 0
-        self.attempts = {}
+        self.attempts = NO_ATTEMPTS
         self.fallback = ""
         self.admitted = False
         self.calls = ()
