@@ -11,7 +11,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test trials lint ruff mypy pyright diagrams lock bench clean
+.PHONY: help setup demo test trials lint ruff mypy pyright page diagrams lock bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ mypy: setup
 pyright: setup
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
+page: ## put the renderer of the HTML pages where they take it from (needs npm)
+	@.ci/bundle
+
 diagrams: setup ## write the committed exports in diagrams/ anew
 	@BIN=$(BIN) .ci/check_diagrams --write
 
@@ -56,5 +59,5 @@ bench: setup ## measure speed (tests/bench)
 
 clean: ## remove caches and what was built (the virtual environment stays)
 	rm -rf build dist htmlcov .coverage .coverage.* .hypothesis .mypy_cache .pytest_cache .ruff_cache
-	rm -rf .ci/mermaid/node_modules
+	rm -rf .ci/mermaid/node_modules .ci/yaml/node_modules
 	find machine hooks flows diagrams tests -type d -name __pycache__ -prune -exec rm -rf {} +

@@ -1,6 +1,6 @@
 """How fast Turnchart is, beside its peers in one run.
 
-    python tests/bench [--rounds 3] [--peers bare,agno,burr,turnchart] [--rows a,b,c,d,e,g,h,start]
+    python tests/bench [--rounds 3] [--peers bare,agno,burr,turnchart] [--rows a,b,c,d,e,g,h,s,p,start]
                        [--seconds 0.8] [--json FILE]
 
 | row | work |
@@ -12,6 +12,8 @@
 | e | row a on top of a conversation of 100 and of 10,000 messages |
 | g | memory of an idle agent, and with its finished one-turn conversation |
 | h | 1,000 agents at once, each one turn, the model taking 50 ms |
+| s | stores: appending an entry, and loading a log of 100,000, an entry |
+| p | 2,000 prompts in one session; t: a turn on a branch of 100 and of 100,000 entries |
 | start | what the command line takes to start |
 
 Only ratios within one run count: to the floor, which is a loop written by hand (peers/bare.py). The goals

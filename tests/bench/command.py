@@ -7,17 +7,19 @@ import platform
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from tests.bench import report, startup
+from tests.bench import growth, report, startup, stores
 from tests.bench.environments import PEERS, Missing, interpreter
 from tests.bench.rounds import Results, measure
 
-ROWS = ("a", "b", "c", "d", "e", "g", "h", "start")
+ALONE = {"s": stores.measure, "p": growth.measure, "start": startup.measure}
+"""The rows that have no peers."""
+ROWS = ("a", "b", "c", "d", "e", "g", "h", *ALONE)
 
 
 def main() -> None:
     """Measure what the command line asks for and print it."""
     options = _options()
-    started, rows = "start" in options.rows, [row for row in options.rows if row != "start"]
+    rows = [row for row in options.rows if row not in ALONE]
     found: dict[str, str] = {}
     for peer in options.peers:
         try:
@@ -25,8 +27,9 @@ def main() -> None:
         except Missing as why:
             print(f"{peer} is left out: {why}", flush=True)
     results = measure(found, rows, rounds=options.rounds, seconds=options.seconds)
-    if started and "turnchart" in found:
-        results.add("turnchart", startup.measure())
+    for row in options.rows:
+        if row in ALONE and "turnchart" in found:
+            results.add("turnchart", ALONE[row]())
     goals = report.goals(results)
     print(_what(results, options.rounds))
     print(report.beside_peers(results))

@@ -7,7 +7,7 @@ from tests.bench import startup
 from tests.bench.rounds import Results
 
 FLOOR = "bare"
-UNITS = {"a": "µs", "b": "µs", "c": "µs", "d": "µs", "e": "µs", "g": "KiB"}
+UNITS = {"g": "KiB"} | dict.fromkeys(("a", "b", "c", "d", "e", "p", "s", "t"), "µs")
 
 
 class Goal(NamedTuple):
@@ -45,6 +45,11 @@ def _of_floor(figure: str, most: float, reference: float) -> Goal:
     return Goal(figure, most / reference, (FLOOR, figure.split()[0]))
 
 
+def _beside(figure: str, most: float, floor: str) -> Goal:
+    """Return a goal beside another figure of Turnchart's own."""
+    return Goal(figure, most, ("turnchart", floor))
+
+
 def _of_start(figure: str, most: float) -> Goal:
     return Goal(figure, most, ("turnchart", startup.FLOOR))
 
@@ -61,6 +66,14 @@ GOALS = (
     Goal("g agent", 3, None),
     Goal("g conversation", 8, None),
     _of_floor("h", 0.15, 0.06),
+    _beside("s JSONL append", 2, "s json.dumps + os.write"),
+    _beside("s SQLite append", 2, "s json.dumps + INSERT, WAL NORMAL"),
+    _beside("s JSONL session", 3, "s json.loads of each line"),
+    _beside("s SQLite session", 3, "s json.loads of each line"),
+    _beside("t100000", 1.2, "t100"),
+    _beside("p last memory", 1.2, "p first memory"),
+    _beside("p last jsonl", 1.2, "p first jsonl"),
+    _beside("p last sqlite", 1.2, "p first sqlite"),
     _of_start("--help", 2.5),
     _of_start("check", 2.5),
     _of_start("diagram", 3.5),

@@ -1,6 +1,6 @@
 """How fast the stores append and load, beside the floor of the same run.
 
-    python tests/bench/stores.py [ENTRIES]
+    python -m tests.bench.stores [ENTRIES] [--json]
 
 A line says what was measured, how often it happens in a second, and its time as a multiple of its floor's.
 The time is that of the processor, so that other programs disturb it less; with fsync it is that of the wall.
@@ -10,14 +10,17 @@ import gc
 import json
 import os
 import sqlite3
+import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from time import perf_counter, process_time
+from typing import Any
 
 import anyio
+from tests.bench.environments import ROOT, with_turnchart
 
 from turnchart.machine.entries import Entry, Frozen
 from turnchart.machine.inbox import Item
@@ -78,8 +81,22 @@ def best(run: Callable[[Path], object], clock: Callable[[], float] = process_tim
     return min(times)
 
 
-def report(name: str, count: int, seconds: float, floor: float) -> None:
-    print(f"{name:34}{count / seconds:12,.0f} /s{seconds / floor:8.2f} x floor")
+class Report:
+    """Takes what was measured.
+
+    Attributes:
+        figures: Microseconds an entry, by name.
+    """
+
+    def __init__(self, *, prints: bool) -> None:
+        self.figures: dict[str, dict[str, float]] = {}
+        self._prints = prints
+
+    def __call__(self, name: str, count: int, seconds: float, floor: float) -> None:
+        """Note the seconds that so many entries took."""
+        self.figures[f"s {name}"] = {"value": seconds / count * 1_000_000}
+        if self._prints:
+            print(f"{name:34}{count / seconds:12,.0f} /s{seconds / floor:8.2f} x floor")
 
 
 # -- appending ---------------------------------------------------------------------------------
@@ -125,7 +142,7 @@ def flushed(folder: Path, entries: Sequence[Entry], flushes: int) -> None:
     store.close()
 
 
-def appending(entries: Sequence[Entry]) -> None:
+def appending(entries: Sequence[Entry], report: Report) -> None:
     few, some = entries[:20_000], entries[:2_000]
     floor = best(lambda at: floor_jsonl(at, few))
     report("json.dumps + os.write", len(few), floor, floor)
@@ -145,7 +162,7 @@ def appending(entries: Sequence[Entry]) -> None:
 # -- loading -----------------------------------------------------------------------------------
 
 
-def loading(entries: Sequence[Entry]) -> None:
+def loading(entries: Sequence[Entry], report: Report) -> None:
     with tempfile.TemporaryDirectory() as folder:
         lines, tables = Path(folder, "s.jsonl"), Path(folder, "s.sqlite")
         fill(JsonlStore(lines), entries)
@@ -155,16 +172,33 @@ def loading(entries: Sequence[Entry]) -> None:
             with lines.open("rb") as file:
                 return [json.loads(line) for line in file]
 
-        size = f"{lines.stat().st_size / len(entries):.0f} B"
         floor = best(parse)
-        report(f"json.loads of each line, {size}", len(entries), floor, floor)
+        report("json.loads of each line", len(entries), floor, floor)
         report("JSONL load", len(entries), best(lambda _: list(JsonlStore(lines).load())), floor)
         report("SQLite load", len(entries), best(lambda _: list(SqliteStore(tables).load())), floor)
         report("JSONL session", len(entries), best(lambda _: Session.jsonl(lines)), floor)
         report("SQLite session", len(entries), best(lambda _: Session.sqlite(tables)), floor)
 
 
+def measure() -> Mapping[str, Mapping[str, float]]:
+    """Return the figures, taken in a process of their own."""
+    print("stores, a log of 100,000 entries", file=sys.stderr, flush=True)
+    command = [sys.executable, "-m", "tests.bench.stores", "--json"]
+    done = subprocess.run(command, cwd=ROOT, env=with_turnchart(), capture_output=True, text=True, check=True)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Measure, and print lines or JSON."""
+    counts = [int(each) for each in arguments if each != "--json"]
+    report = Report(prints="--json" not in arguments)
+    log = history(counts[0] if counts else 100_000)
+    appending(log, report)
+    loading(log, report)
+    if "--json" in arguments:
+        print(json.dumps(report.figures))
+
+
 if __name__ == "__main__":
-    log = history(int(sys.argv[1]) if len(sys.argv) > 1 else 100_000)
-    appending(log)
-    loading(log)
+    main(sys.argv[1:])

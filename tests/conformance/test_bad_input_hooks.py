@@ -244,7 +244,8 @@ async def test_a_hook_that_retries_for_ever_leaves_room_for_an_abort() -> None:
             agent.abort()
         return Retry(0, "nobody has this one")
 
-    async with scripted([Failure("auth")], session=strict(), hooks={"request_error": [again]}) as agent:
+    hooks, limits = {"request_error": [again]}, Limits(max_retries=None)
+    async with scripted([Failure("auth")], session=strict(), hooks=hooks, limits=limits) as agent:
         turn = await agent.prompt("x")
     assert (turn.reason, tries) == ("aborted", 50)
 

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from anyio.lowlevel import checkpoint
 
 from turnchart.flows.cli import main
+from turnchart.machine.clock import SystemClock
 from turnchart.machine.entries import Entry, Frozen, encode, freeze
 from turnchart.machine.session import Session
 from turnchart.machine.sqlite import SqliteStore
@@ -39,6 +41,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Log:
     with pytest.MonkeyPatch.context() as patch, (folder / "empty").open("w+", encoding="utf-8") as nothing:
         patch.chdir(folder)
         patch.setattr(sys, "stdin", nothing)
+        patch.setattr(SystemClock, "sleep", lambda *_: checkpoint())  # what it waits for comes at once
         with pytest.raises(SystemExit) as end:
             main(["run", "demo", "--store", "demo.jsonl"])
         assert end.value.code == 0

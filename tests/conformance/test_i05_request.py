@@ -23,7 +23,8 @@ from turnchart.machine.models import Finish, RequestConfig, TextDelta
 from turnchart.machine.points import Request, RequestError, Retry, Stream
 from turnchart.testing import FakeClock
 
-EMPTY_STEP = ["step/start", "step/end", "turn/end"]
+EMPTY_STEP = ["step/start", "agent/inbox/spliced", "agent/inbox/spliced", "step/end", "turn/end"]
+"""Nothing but the batch, which is discarded: it waits again, and is gone."""
 
 
 def choose(payload: Request) -> Request:

@@ -448,7 +448,7 @@ def wrong(kind: Any, *given: Any, **named: Any) -> Any:
         wrong(BlockStart, "text", None), wrong(BlockStart, "tool_call", 0, 1, "add"),
         wrong(BlockEnd, 0, b"x"), wrong(BlockEnd, "0"), wrong(UsageReport, {"input": "3"}),
         wrong(UsageReport, {3: 4}), wrong(UsageReport, None), wrong(Finish, "done"),
-        wrong(Finish, "stop", "why"), Finish("stop", replay=object()), Finish("stop", replay=float("nan")),
+        wrong(Finish, "stop", "why"), Finish("stop", replay=int), Finish("stop", replay=float("nan")),
     ],
     ids=repr,
 )  # fmt: skip

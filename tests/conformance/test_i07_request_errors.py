@@ -10,6 +10,7 @@ from turnchart.machine import (
     Agent,
     Entry,
     Failure,
+    Limits,
     Reply,
     RequestFailed,
     RetryPolicy,
@@ -279,6 +280,51 @@ async def test_i140_a_new_step_counts_anew() -> None:
     assert [(entry.data["step"], entry.data["retry"]) for entry in all_of(agent.session, "llm/retry")] == [
         (1, 1), (1, 2), (2, 1), (2, 2),
     ]  # fmt: skip
+
+
+# -- a hook that never gives up --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("most", [None, 0, 3])
+async def test_a_hook_may_try_again_so_often_in_a_step_and_then_the_turn_ends(most: int | None) -> None:
+    def again(payload: RequestError) -> Retry:
+        asked.append(payload.attempt)
+        return Retry(1)
+
+    asked: list[int] = []
+    bound = Limits().max_retries if most is None else most
+    given: dict[str, Any] = {} if most is None else {"limits": Limits(max_retries=most)}
+    agent, turn, clock = await attempted(
+        *[Failure("auth", message="no key")] * (bound + 1), hooks={"request_error": [again]}, **given
+    )
+    assert isinstance(turn.error, RequestFailed)
+    assert turn.error.failure.kind == "auth"
+    assert f"limits.max_retries ({bound})" in str(turn.error)
+    assert "again" in str(turn.error)
+    assert (asked, clock.slept) == ([*range(1, bound + 2)], [1] * bound)
+    assert len(retries(agent.session)) == bound
+
+
+async def test_the_retries_of_a_hook_are_counted_anew_in_each_step() -> None:
+    fails = [Failure("auth")] * 2
+    agent, turn, _ = await attempted(
+        *fails, calls(("add", {"a": 1, "b": 2})), *fails, "ok",
+        tools=[add], hooks={"request_error": [lambda _: Retry(0)]}, limits=Limits(max_retries=2),
+    )  # fmt: skip
+    assert (turn.ok, turn.steps, len(retries(agent.session))) == (True, 2, 4)
+
+
+async def test_without_that_limit_a_hook_may_try_again_as_long_as_it_likes() -> None:
+    fails = [Failure("auth")] * 100
+    hooks = {"request_error": [lambda _: Retry(0)]}
+    _, turn, _ = await attempted(*fails, "ok", hooks=hooks, limits=Limits(max_retries=None))
+    assert turn.text == "ok"
+
+
+async def test_the_limit_of_hooks_is_none_of_the_policy() -> None:
+    policy = RetryPolicy(max_attempts=4)
+    agent, turn, _ = await attempted(*[Failure("timeout")] * 3, "ok", retry=policy, limits=Limits(max_retries=1))
+    assert (turn.text, len(retries(agent.session))) == ("ok", 3)
 
 
 # -- cancelling --------------------------------------------------------------------------------------

@@ -254,3 +254,30 @@ async def test_a_listener_may_start_a_job_when_it_hears_of_rest() -> None:
         await agent.prompt("x")
         await agent.prompt("y")
         assert done == ["done"]
+
+
+async def test_a_job_cannot_wait_for_the_end_of_its_own_maintenance() -> None:
+    rested: list[int] = []
+
+    async def beside(agent: Agent, done: anyio.Event) -> None:
+        await agent.idle()
+        rested.append(1)
+        done.set()
+
+    async def job(agent: Agent) -> None:
+        with pytest.raises(RuntimeError, match=r"would wait for itself.*a job inside its maintenance"):
+            await agent.idle()
+
+    async with scripted(["a"]) as agent:
+        await agent.maintain(job)
+        await agent.idle()
+        held, done = Held(), anyio.Event()
+        async with anyio.create_task_group() as group:
+            group.start_soon(agent.maintain, held)
+            await held.began.wait()
+            group.start_soon(beside, agent, done)  # somebody else may wait for it
+            await checkpoint()
+            assert rested == []
+            held.over.set()
+            await done.wait()
+        assert (await agent.prompt("x")).text == "a"

@@ -364,16 +364,25 @@ class AnyAgent(RuleBasedStateMachine):
         assert self.agent.parked == (waits and self.is_in(State.IDLE))
 
     def check_fates(self) -> None:
-        """No message is a ghost: what is in the conversation was admitted, and what was not is said to be left."""
+        """No message is a ghost: what is in the conversation was admitted, and what was not is said to be left.
+
+        What a compaction replaced is in the conversation by its summary.
+        """
         fates = self.ledger.fate
         claimed = {id for id, fate in fates.items() if fate == "claimed"}
         assert not claimed or self.torn or self.is_in(State.CLAIMING, State.PRE_STEP, State.REQUESTING)
         shown = {said.get("id") for said in self.session.context()}
+        for entry in self.session.entries:
+            if entry.type == "compaction":
+                replaced = [self.session.entries[seq].data for seq in entry.sources or ()]
+                shown |= {data["message"].get("id") for data in replaced if "message" in data}
         assert shown & fates.keys() == {id for id, fate in fates.items() if fate == "admitted"}
         last = self.agent.last_turn
         known = last is not None and last.number == self.ledger.turn and not self.stage.refused
         if self.is_in(State.IDLE) and last is not None and known:
-            assert [said["id"] for item in last.unadmitted for said in item.messages] == self.ledger.left
+            unread = [said["id"] for item in last.unadmitted for said in item.messages]
+            assert [id for id in unread if fates[id] != "discarded"] == self.ledger.left
+            assert not {fates[id] for id in unread} & {"pending", "claimed", "admitted"}
             assert last.reason == self.ledger.reason
 
     def check_rest(self) -> None:

@@ -7,58 +7,29 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 from tests.conformance.watching import (
-    INBOX,
+    ADD,
     Calling,
+    INBOX,
+    LATE,
+    at,
     count,
     ends,
     hear,
+    last,
     on_entry,
     refuse,
+    requests,
     turns,
     waiting,
     when,
 )
 from tests.machine.drive import calls, drop, scripted, texts, types
+from tests.machine.histories import Kept
 
-from turnchart.machine import Agent, AppendRefused, Reply, ScriptedModel, State, Turn, UserMessage
+from turnchart.machine import Agent, AppendRefused, Reply, ScriptedModel, Session, State, Turn, UserMessage
 from turnchart.machine.points import PreStep, PreTool
+from turnchart.machine.verify import verify
 from turnchart.testing import FakeClock, record
-
-ADD = calls(("add", {"a": 1, "b": 2}))
-LATE = Reply("late", delay=5)
-Send = Callable[[Agent, str], Any]
-WAKES: dict[str, Send] = {
-    "follow_up": lambda agent, text: agent.follow_up(text),
-    "steer": lambda agent, text: agent.steer(text),
-}
-each_wake = pytest.mark.parametrize("send", WAKES.values(), ids=WAKES.keys())
-
-
-async def at(agent: Agent, state: State) -> None:
-    """Prompt an agent and hold it where this state begins."""
-    agent.follow_up("x")
-    await agent.until(state)
-
-
-async def cut(agent: Agent, state: State = State.REQUESTING, **how: Any) -> tuple[str, ...]:
-    """Prompt an agent, abort it where this state has begun to work, and return what was discarded."""
-    await at(agent, state)
-    agent.go_on()
-    for _ in range(10):
-        await checkpoint()
-    return tuple(said.text for item in agent.abort(**how) for said in item.messages)
-
-
-def requests(agent: Agent) -> int:
-    """Return how often the model was asked."""
-    assert isinstance(agent.model, ScriptedModel)
-    return len(agent.model.requests)
-
-
-def last(agent: Agent) -> Turn:
-    """Return the last turn of an agent that had one."""
-    assert agent.last_turn is not None
-    return agent.last_turn
 
 
 STATES = [State.CLAIMING, State.PRE_STEP, State.REQUESTING, State.TOOLING, State.STOPPING]
@@ -98,6 +69,25 @@ async def test_own_or_put_back_to_the_front_of_where_it_waited(state: State) -> 
         agent.resume()
         await agent.idle()
         assert turns(agent.session) == [[], ["i", "i2", "r", "x"], ["z"]]
+
+
+@pytest.mark.parametrize("state", EARLY)
+async def test_own_what_an_abort_reported_as_discarded_does_not_come_back_after_a_crash(state: State) -> None:
+    async with scripted([LATE]) as agent:
+        agent.inject("i")
+        agent.next_turn("r")
+        await at(agent, state)
+        assert [item.messages[0].text for item in agent.abort()] == ["i", "r", "x"]
+        log = list(agent.session.entries)
+        agent.go_on()
+        await agent.idle()
+        drop(agent)
+    assert log[-1].type != "turn/end", "the driver has not closed the turn yet"
+    crashed = Session(Kept(log))
+    crashed.attach()
+    assert not crashed.inbox.queued()
+    assert not crashed.inbox.claimed
+    assert (crashed.entries[-1].data["reason"], verify(crashed.entries).ok) == ("interrupted", True)
 
 
 async def test_own_a_steer_that_a_later_step_claimed_is_no_ghost_either() -> None:
@@ -170,7 +160,7 @@ async def test_an_abort_right_after_the_send_is_a_turn_without_steps() -> None:
         agent.follow_up("x")
         assert [item.messages[0].text for item in agent.abort()] == ["x"]
         await agent.idle()
-        assert types(agent.session) == [INBOX, "turn/start", INBOX, "turn/end"]
+        assert types(agent.session) == [INBOX, "turn/start", INBOX, INBOX, INBOX, "turn/end"]
         assert ends(agent.session) == ["aborted"]
 
 
@@ -179,7 +169,7 @@ async def test_an_abort_from_who_hears_that_it_runs_is_such_a_turn_too() -> None
         when(agent, "status running", agent.abort)
         agent.follow_up("x")
         await agent.idle()
-        assert types(agent.session) == [INBOX, "turn/start", INBOX, "turn/end"]
+        assert types(agent.session) == [INBOX, "turn/start", INBOX, INBOX, INBOX, "turn/end"]
         assert ends(agent.session) == ["aborted"]
         assert (await agent.prompt("y")).ok
 

@@ -20,6 +20,14 @@ SENDS: dict[str, Send] = {
     "inject": lambda agent, text: agent.inject(text),
     "next_turn": lambda agent, text: agent.next_turn(text),
 }
+ADD = calls(("add", {"a": 1, "b": 2}))
+LATE = Reply("late", delay=5)
+"""An answer after five seconds."""
+WAKES: dict[str, Send] = {
+    "follow_up": lambda agent, text: agent.follow_up(text),
+    "steer": lambda agent, text: agent.steer(text),
+}
+each_wake = pytest.mark.parametrize("send", WAKES.values(), ids=WAKES.keys())
 
 
 def hear(agent: Agent, *kinds: str) -> list[str]:
@@ -133,3 +141,30 @@ class Calling(ScriptedModel):
         """Call back, then prepare."""
         self._act()
         return await super().prepare(config, abort)
+
+
+async def at(agent: Agent, state: State) -> None:
+    """Prompt an agent and hold it where this state begins."""
+    agent.follow_up("x")
+    await agent.until(state)
+
+
+async def cut(agent: Agent, state: State = State.REQUESTING, **how: Any) -> tuple[str, ...]:
+    """Prompt an agent, abort it where this state has begun to work, and return what was discarded."""
+    await at(agent, state)
+    agent.go_on()
+    for _ in range(10):
+        await checkpoint()
+    return tuple(said.text for item in agent.abort(**how) for said in item.messages)
+
+
+def requests(agent: Agent) -> int:
+    """Return how often the model was asked."""
+    assert isinstance(agent.model, ScriptedModel)
+    return len(agent.model.requests)
+
+
+def last(agent: Agent) -> Turn:
+    """Return the last turn of an agent that had one."""
+    assert agent.last_turn is not None
+    return agent.last_turn

@@ -1,6 +1,8 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from turnchart.flows.load import load_flow
 from turnchart.machine.states import State
 
@@ -43,3 +45,19 @@ def test_a_bare_flow_says_little(write: Write) -> None:
     assert overlay.hooks == {}
     assert State.REQUESTING not in overlay.notes
     assert overlay.notes[State.TOOLING][1] == "permissions: reads allowed, the rest asks"
+
+
+@pytest.mark.parametrize(
+    ("written", "drawn"),
+    [
+        ("{}", "compaction: summarize above 80% of the window, last 2 turns kept"),
+        (
+            "{strategy: drop_oldest, trigger: 0.5, keep_last: 1, model: 'a:b'}",
+            "compaction: drop_oldest above 50% of the window, last 1 turns kept, model a:b",
+        ),
+        ("{strategy: none}", "compaction: none"),
+    ],
+)
+def test_compaction_is_drawn_where_it_acts(write: Write, written: str, drawn: str) -> None:
+    write(f"version: 1\ncompaction: {written}\n")
+    assert load_flow("flow.yaml").overlay().notes[State.PRE_STEP] == (drawn,)

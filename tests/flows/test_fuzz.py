@@ -10,10 +10,13 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from turnchart.flows import schema
-from turnchart.flows.check import check_flow
+from turnchart.flows.chains import chains
+from turnchart.flows.check import check_flow, examine
 from turnchart.flows.problems import CODES, render_all
+from turnchart.flows.resolved import resolved
 from turnchart.flows.script import script_of
 from turnchart.flows.source import read_text
+from turnchart.flows.trust import reaches_of
 from turnchart.hooks.builtin import BUILTIN
 from turnchart.hooks.registry import HOOKS
 from turnchart.machine.points import POINTS
@@ -50,7 +53,11 @@ GIVEN = {"with": st.dictionaries(PARAMETERS, TREES, max_size=3) | TREES, "tools"
 USES = st.fixed_dictionaries(
     {"use": st.sampled_from(BUILTIN)}, optional={**GIVEN, "id": WORDS, "on_error": WORDS}
 )
-ENTRIES = st.lists(USES | st.dictionaries(KEYS, TREES, max_size=4) | WORDS, max_size=4)
+RUNS = st.fixed_dictionaries(
+    {"run": st.lists(WORDS, max_size=3)},
+    optional={"env": st.dictionaries(WORDS, LEAVES, max_size=2), "env_from": st.lists(WORDS), "cwd": WORDS},
+)
+ENTRIES = st.lists(USES | RUNS | st.dictionaries(KEYS, TREES, max_size=4) | WORDS, max_size=4)
 CHAINS = st.dictionaries(st.sampled_from(sorted(POINTS)), ENTRIES, max_size=4)
 TOOLS = st.lists(
     st.fixed_dictionaries({"use": st.sampled_from(sorted(TOOLBOX))}, optional=GIVEN) | TREES, max_size=3
@@ -83,7 +90,25 @@ def judge(folder: Path, text: str) -> None:
         assert problem.line >= 0
         assert problem.length >= 1
     assert render_all(problems) is not None
+    shown(folder)
     script_of(read_text(text, "s.yaml"))
+
+
+def written(flow: dict[str, Any]) -> str:
+    """Return a flow as YAML."""
+    text: str = yaml.safe_dump(flow, sort_keys=False, allow_unicode=True)  # pyright: ignore[reportUnknownMemberType]  # the stubs leave it open
+    return text
+
+
+def shown(folder: Path) -> None:
+    """Look at a file in every other way in which nothing of it is started."""
+    checked = examine(folder / "a.yaml", env=None, unexpanded=True)
+    assert list(chains(checked))
+    for reach in reaches_of(checked):
+        assert reach.problem().code in CODES
+    if checked.parts is not None and not checked.problems:
+        again = read_text(resolved(checked.parts.root), "again.yaml")
+        assert again.problems == ()
 
 
 @pytest.mark.usefixtures("_quiet")
@@ -101,8 +126,15 @@ def test_any_text(tmp_path: Path, text: str) -> None:
 @FUZZ
 @given(flow=FLOWS)
 def test_any_tree(tmp_path: Path, flow: dict[str, Any]) -> None:
-    text: str = yaml.safe_dump(flow, sort_keys=False, allow_unicode=True)  # pyright: ignore[reportUnknownMemberType]  # the stubs leave it open
-    judge(tmp_path, text)
+    judge(tmp_path, written(flow))
+
+
+@pytest.mark.usefixtures("_quiet")
+@settings(FUZZ, max_examples=50)
+@given(parent=FLOWS, child=FLOWS)
+def test_any_tree_with_a_parent(tmp_path: Path, parent: dict[str, Any], child: dict[str, Any]) -> None:
+    (tmp_path / "base.yaml").write_text(written(parent), encoding="utf-8")
+    judge(tmp_path, written({**child, "extends": "base.yaml"}))
 
 
 @pytest.mark.usefixtures("_quiet")

@@ -18,8 +18,10 @@ UPDATE = "TURNCHART_UPDATE_GOLDEN" in os.environ
 
 NOT_GOLDEN = {
     "file-size": "tests/flows/test_source.py",
+    "extra": "tests/flows/test_output.py",
+    "param-missing": "tests/flows/test_params.py",
     "plugin": "tests/flows/test_plugins.py",
-    "no-fallback": "a hook that this version lacks",
+    "plugin-not-trusted": "tests/flows/test_plugins.py",
     "not-trusted": "tests/flows/test_trust.py",
 }
 """Codes without a golden file, and where they are tested."""

@@ -57,7 +57,9 @@ def test_single_quotes_are_literal() -> None:
         ("a: ${env:A} ${", "env-syntax", 13, 2, "close it with }"),
         ('a: "$${x} ${env:ZZ}"', "env-missing", 11, 9, "a default is written ${env:ZZ:-value}"),
         ("a: ${env:LLM_BASE_URL}", "env-missing", 4, 19, "LLM_BASE_URLS is set; did you mean that?"),
-        ("a: ${param:X}", "not-yet", 4, 10, "write ${env:NAME}"),
+        ("a: ${param:X}", "unknown-param", 4, 10, "declare it at the top: params: {X: {}}. params: none"),
+        ("a: ${param:X:-d}", "env-syntax", 4, 13, "a default stands where it is declared"),
+        ("a: ${param.X}", "env-syntax", 4, 10, "did you mean ${param:X}?"),
         ('a: "\\x24{env:ZZ}"', "env-missing", 4, 14, "a default"),  # hidden by an escape: the whole value
     ],
 )

@@ -4,11 +4,11 @@ from pathlib import Path
 import pytest
 
 from turnchart.flows import load_flow
-from turnchart.flows.load import Flow
-from turnchart.flows.problems import FlowError
+from turnchart.flows.load import Flow, flow_to_show
+from turnchart.flows.problems import FlowError, NotTrusted
 from turnchart.hooks import Deny, PreTool
 from turnchart.machine import Reply, ScriptedModel, Session, ToolCall, UnknownModel, tool
-from turnchart.machine.config import Limits, Queues, RetryPolicy
+from turnchart.machine.config import Compaction, Limits, Queues, RetryPolicy
 from turnchart.machine.permissions import Permissions
 
 Write = Callable[..., Path]
@@ -191,3 +191,42 @@ def test_a_shipped_flow_is_found_by_name_and_trusted(
     flow = load_flow("demo")
     assert (flow.name, flow.trusted, flow.root) == ("demo", True, tmp_path)
     assert flow.agent().name == "demo"
+
+
+def test_compaction_and_the_window_reach_the_agent(write: Write) -> None:
+    write(
+        """
+        version: 1
+        model: {id: test, context_window: 1000}
+        compaction: {strategy: drop_oldest, trigger: 0.5, keep_last: 1, model: test}
+        """
+    )
+    agent = load_flow("flow.yaml").agent()
+    assert agent.compaction == Compaction("drop_oldest", 0.5, 1, "test")
+    assert agent.context_window == 1000
+    write("version: 1\nmodel: test\n")
+    bare = load_flow("flow.yaml").agent()
+    assert (bare.compaction, bare.context_window) == (Compaction(), None)
+    assert not bare.compaction_asked
+    assert agent.compaction_asked
+
+
+def test_a_flow_can_be_looked_at_without_the_values_of_variables(write: Callable[..., Path]) -> None:
+    write(
+        """
+        version: 1
+        model: test
+        params: {SIZE: {type: integer}}
+        prompt: [{file: "${env:NOT_SET}/prompt.md"}]
+        limits: {max_steps: "${env:NOT_SET}", max_tool_calls: "${param:SIZE}"}
+        hooks:
+          pre_tool: [{run: [sh, "${env:NOT_SET}"]}, {use: redact_secrets}]
+        """
+    )
+    flow = flow_to_show("flow.yaml")
+    assert flow.overlay().hooks["pre_tool"] == ("sh (flow.yaml:7)", "redact_secrets (flow.yaml:7)")
+    with pytest.raises(NotTrusted):
+        flow.agent()
+    write("version: 1\nhooks: {pre_tool: [{use: nobody}]}\n")
+    with pytest.raises(FlowError):
+        flow_to_show("flow.yaml")

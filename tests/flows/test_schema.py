@@ -1,8 +1,11 @@
+from dataclasses import fields
+
 import pytest
 from pydantic import BaseModel, ValidationError
 
 from turnchart.flows.schema import (
     TOP_KEYS,
+    CompactionRules,
     FlowFile,
     HookEntry,
     ModelSpec,
@@ -12,6 +15,7 @@ from turnchart.flows.schema import (
     is_model_id,
     known_keys,
 )
+from turnchart.machine.config import Compaction
 from turnchart.machine.messages import RETRIED_KINDS
 
 
@@ -91,6 +95,23 @@ def test_the_kinds_that_are_retried_are_those_of_the_machine() -> None:
         assert RetryRules.model_validate({"retry_on": [kind]}).retry_on == [kind]
     with pytest.raises(ValidationError):
         RetryRules.model_validate({"retry_on": ["context_window"]})
+
+
+def test_the_settings_of_compaction_are_those_of_the_machine() -> None:
+    assert Compaction(**CompactionRules().model_dump()) == Compaction()
+    assert known_keys(CompactionRules) == [field.name for field in fields(Compaction)]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"strategy": "summarise"}, {"trigger": 0}, {"trigger": 1.1}, {"trigger": True}, {"keep_last": -1},
+        {"keep_last": 1.5}, {"model": "haiku"}, {"model": None}, {"keep": 2},
+    ],
+)  # fmt: skip
+def test_what_compaction_does_not_take(wrong: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        CompactionRules.model_validate(wrong)
 
 
 def test_keys_are_listed_as_they_are_written() -> None:

@@ -54,8 +54,9 @@ class World:
         stdin: str = "",
         timeout: float = 30,  # noqa: ASYNC109  # the protocol names it so
         env: Mapping[str, str] | None = None,
+        cwd: str = ".",
     ) -> Finished:
-        self.asked = {"argv": argv, "stdin": json.loads(stdin), "timeout": timeout, "env": env}
+        self.asked = {"argv": argv, "stdin": json.loads(stdin), "timeout": timeout, "env": env, "cwd": cwd}
         return self.finished
 
     def now(self) -> float:
@@ -71,6 +72,9 @@ class World:
         raise NotImplementedError
 
     def notice(self, text: str) -> None:
+        raise NotImplementedError
+
+    def inject(self, text: str, source: str) -> None:
         raise NotImplementedError
 
 

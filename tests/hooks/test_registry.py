@@ -333,6 +333,7 @@ POINTS_OF = {
     "require_tool_call": "turn_stopping",
     "rewrite_command": "pre_tool",
     "token_budget": "pre_step",
+    "trim_tool_results": "context post_tool",
 }
 
 

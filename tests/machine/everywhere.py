@@ -14,6 +14,7 @@ from tests.machine.drive import calls, drop
 from turnchart.machine import (
     Agent,
     Approve,
+    Compaction,
     Entry,
     Event,
     Failure,
@@ -431,6 +432,26 @@ async def _maintain(agent: Agent, points: Checkpoints) -> None:
     await agent.idle()
 
 
+def _overflowing(points: Checkpoints, late: Late) -> dict[str, Any]:
+    """Queue a second prompt, so that there is something to compact."""
+
+    async def send(payload: PreStep) -> None:
+        await points.here()
+        if payload.turn.number == 1 and not points.over:
+            late.agent.follow_up("y" * 200)
+
+    return {"compaction": Compaction(keep_last=1), "hooks": passing(points, "compact") | {"pre_step": [send]}}
+
+
+def _pressed(points: Checkpoints, late: Late) -> dict[str, Any]:
+    """Have a window that the second prompt does not fit."""
+    return _overflowing(points, late) | {"context_window": 150}
+
+
+async def _long(agent: Agent, points: Checkpoints) -> None:
+    await agent.prompt("x" * 200)
+
+
 ANSWER = Reply(thinking="hm", text="yes", usage={"input": 1, "output": 2})
 TWO_POOLS = calls(("beside", {"n": 1}), ("beside", {"n": 0}), ("alone", {"n": 2}), ("beside", {"n": 2}))
 
@@ -450,4 +471,6 @@ SCRIPTS = [
     Script("polls", ["a", "b", "c", "d"], _polls),
     Script("listeners", [calls(("beside", {"n": 2}), ("beside", {"n": 1})), "ok"], _listeners, _listen),
     Script("maintenance", ["a"], _plain, _maintain),
+    Script("pressure", ["a" * 200, "sum", "b"], _pressed, _long),
+    Script("overflow", ["a" * 200, Failure("context_window"), "sum", "b"], _overflowing, _long),
 ]

@@ -2,11 +2,12 @@
 
 from dataclasses import FrozenInstanceError
 from math import nan
+from random import Random
 from typing import Any
 
 import pytest
 
-from turnchart.machine import Limits, Queues, RetryPolicy
+from turnchart.machine import Compaction, Failure, Limits, Queues, RetryPolicy
 from turnchart.machine.messages import FAILURE_KINDS
 
 
@@ -24,7 +25,9 @@ def test_the_defaults_are_those_of_the_design() -> None:
         "empty_response",
     )  # fmt: skip
     limits = Limits()
-    assert (limits.max_steps, limits.max_continues, limits.parallel_tools) == (100, 8, 10)
+    assert (limits.max_steps, limits.max_continues, limits.max_retries, limits.parallel_tools) == (
+        100, 8, 20, 10,
+    )  # fmt: skip
     assert (limits.max_tool_calls, limits.max_seconds) == (None, None)
 
 
@@ -40,6 +43,7 @@ WRONG_LIMITS: list[tuple[str, Any]] = [
     ("parallel_tools", None),
     *[("max_seconds", value) for value in (0, -1, nan)],
     ("max_continues", -1),
+    ("max_retries", -1),
 ]  # fmt: skip
 
 
@@ -49,7 +53,7 @@ def test_a_wrong_limit_is_refused_by_name(name: str, value: Any) -> None:
         Limits(**{name: value})
 
 
-@pytest.mark.parametrize("name", ["max_steps", "max_tool_calls", "max_seconds", "max_continues"])
+@pytest.mark.parametrize("name", ["max_steps", "max_tool_calls", "max_seconds", "max_continues", "max_retries"])
 def test_none_is_no_limit(name: str) -> None:
     given: dict[str, Any] = {name: None}
     assert getattr(Limits(**given), name) is None
@@ -57,6 +61,10 @@ def test_none_is_no_limit(name: str) -> None:
 
 def test_no_continue_at_all_may_be_asked_for() -> None:
     assert Limits(max_continues=0).max_continues == 0
+
+
+def test_no_retry_of_a_hook_at_all_may_be_asked_for() -> None:
+    assert Limits(max_retries=0).max_retries == 0
 
 
 @pytest.mark.parametrize("value", [0, -1, 1.5, nan, None, True])
@@ -83,3 +91,47 @@ def test_a_failure_kind_that_does_not_exist_is_named_with_those_that_do() -> Non
 def test_settings_are_frozen(settings: object, name: str) -> None:
     with pytest.raises(FrozenInstanceError):
         setattr(settings, name, getattr(settings, name))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "right"),
+    [
+        ("strategy", "some", "one of: none, drop_oldest, summarize"),
+        *[("trigger", value, "more than 0 and at most 1") for value in (0, -1, 1.1, nan, True, "0.8")],
+        *[("keep_last", value, "a whole number from 0") for value in (-1, 1.5, True, "2")],
+        ("model", 5, "the id of a model"),
+    ],
+)
+def test_a_wrong_compaction_is_refused_by_name(name: str, value: Any, right: str) -> None:
+    with pytest.raises(ValueError, match=rf"compaction\.{name} is .*; it must be {right}"):
+        Compaction(**{name: value})
+
+
+def test_the_default_compaction_summarises_and_keeps_two_turns() -> None:
+    assert Compaction() == Compaction(strategy="summarize", trigger=0.8, keep_last=2, model=None)
+    assert Compaction(trigger=1).trigger == 1
+
+
+@pytest.mark.parametrize(
+    ("failure", "attempts", "wait"),
+    [
+        (Failure("timeout"), 1, (0, 1)),
+        (Failure("timeout"), 3, (0, 4)),
+        (Failure("timeout"), 99, None),
+        (Failure("auth"), 1, None),
+        (Failure("timeout", retry_after=7), 1, (7, 7)),
+        (Failure("timeout", retry_after=61), 1, None),
+    ],
+)
+def test_how_long_a_policy_waits(failure: Failure, attempts: int, wait: tuple[float, float] | None) -> None:
+    policy = RetryPolicy()
+    waits = [policy.wait(failure, attempts, policy.retry_on, Random(seed)) for seed in range(20)]
+    if wait is None:
+        assert set(waits) == {None}
+    else:
+        assert all(each is not None and wait[0] <= each <= wait[1] for each in waits)
+
+
+def test_a_policy_without_kinds_of_its_own_retries_those_of_the_model() -> None:
+    assert RetryPolicy().wait(Failure("quota"), 1, ["quota"], Random(1)) is not None
+    assert RetryPolicy(retry_on=["timeout"]).wait(Failure("quota"), 1, ["quota"], Random(1)) is None

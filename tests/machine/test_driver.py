@@ -36,6 +36,7 @@ from turnchart.machine.points import (
     Stop,
     TurnStopping,
 )
+from turnchart.machine.stores import Durability
 from turnchart.testing import FakeClock
 
 
@@ -406,6 +407,7 @@ class _Full:
     """A store that takes so many entries and then has no space left."""
 
     id = where = "full"
+    durability: Durability = "flush"
     dropped = ""
 
     def __init__(self, room: int) -> None:

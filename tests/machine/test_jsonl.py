@@ -10,7 +10,7 @@ import anyio
 import pytest
 from tests.machine.processes import run
 
-from turnchart.machine import jsonl
+from turnchart.machine import disk
 from turnchart.machine.entries import Entry, Frozen
 from turnchart.machine.errors import SessionCorrupt, SessionError, SessionLocked, SessionReadOnly
 from turnchart.machine.jsonl import JsonlStore
@@ -266,7 +266,7 @@ assert (len(session.entries), session.read_only) == (1, True)
 def test_a_full_disk_leaves_no_half_line(path: Path, room: int) -> None:
     said = run(FULL, path, room)
     assert "session log could not be written: " in said
-    assert ("File too large" if room == 0 else f"only {room} of ") in said
+    assert "File too large" in said
     assert len(Session.jsonl(path).entries) == 1
 
 
@@ -325,7 +325,7 @@ async def test_flushes_at_the_same_time_share_one_sync(path: Path, monkeypatch: 
         synced.append(os.fstat(fd).st_size)
         time.sleep(0.02)
 
-    monkeypatch.setattr(jsonl, "_sync_data", sync)
+    monkeypatch.setattr(disk, "sync_data", sync)
     store = JsonlStore(path, durability="fsync")
 
     async def writer(seq: int) -> None:
@@ -350,7 +350,7 @@ async def test_flushes_at_the_same_time_share_one_sync(path: Path, monkeypatch: 
 
 async def test_without_fsync_nobody_waits_for_the_disk(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[int] = []
-    monkeypatch.setattr(jsonl, "_sync_data", synced.append)
+    monkeypatch.setattr(disk, "sync_data", synced.append)
     store = JsonlStore(path)
     store.append(entry(0))
     await store.flush()
@@ -360,7 +360,7 @@ async def test_without_fsync_nobody_waits_for_the_disk(path: Path, monkeypatch: 
 
 async def test_close_waits_for_what_was_not_flushed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[int] = []
-    monkeypatch.setattr(jsonl, "_sync_data", synced.append)
+    monkeypatch.setattr(disk, "sync_data", synced.append)
     store = JsonlStore(path, durability="fsync")
     store.append(entry(0))
     store.close()
@@ -376,7 +376,7 @@ async def test_a_disk_that_refuses_a_sync_makes_the_session_read_only(
     session = Session(JsonlStore(path, durability="fsync"))
     session.append_custom("mine", 1)
     with monkeypatch.context() as patch:
-        patch.setattr(jsonl, "_sync_data", fail)
+        patch.setattr(disk, "sync_data", fail)
         with pytest.raises(SessionReadOnly, match="session log could not be written: the disk is gone"):
             await session.flush()
     with pytest.raises(SessionReadOnly, match="reopen it"):

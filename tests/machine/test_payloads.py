@@ -46,6 +46,7 @@ class Stub:
         stdin: str = "",
         timeout: float = 30,  # noqa: ASYNC109  # as the protocol says
         env: Mapping[str, str] | None = None,
+        cwd: str = ".",
     ) -> Ran:
         self.asked.append((tuple(argv), stdin, timeout))
         return Finished(0, "out", "")
@@ -62,6 +63,9 @@ class Stub:
 
     def notice(self, text: str) -> None:
         self.asked.append(text)
+
+    def inject(self, text: str, source: str) -> None:
+        self.asked.append((text, source))
 
 
 @pytest.mark.parametrize("kind", EVERY)

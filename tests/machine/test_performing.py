@@ -21,6 +21,7 @@ from turnchart.machine.entries import Frozen
 from turnchart.machine.models import RequestConfig
 from turnchart.machine.performing import PERFORM
 from turnchart.machine.points import AfterStep, PreStep, Reject, Request
+from turnchart.machine.stores import Durability
 from turnchart.machine.table import LIFECYCLE
 from turnchart.machine.turning import Turning
 
@@ -267,6 +268,7 @@ async def test_the_end_of_a_turn_that_a_store_refuses_is_no_end() -> None:
 
     class Kept:
         id = where = "kept"
+        durability: Durability = "flush"
         dropped = ""
 
         def load(self) -> tuple[()]:

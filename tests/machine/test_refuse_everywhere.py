@@ -16,6 +16,7 @@ from tests.machine.everywhere import (
 from tests.machine.test_cancel_everywhere import aborted, broken, clean, of_every_script
 
 from turnchart.machine import AppendRefused, Entry, Session, SessionReadOnly, TurnFailed
+from turnchart.machine.stores import Durability
 from turnchart.machine.table import LIFECYCLE
 from turnchart.machine.verify import verify
 
@@ -24,6 +25,7 @@ class Full:
     """A store that takes so many entries and then has no space left."""
 
     id = where = "full"
+    durability: Durability = "flush"
     dropped = ""
 
     def __init__(self, room: int) -> None:

@@ -1,5 +1,6 @@
 """The SQLite file: its tables, many sessions in it, looking without a trace, what is refused, a full disk."""
 
+import os
 import sqlite3
 import threading
 from collections.abc import Generator, Sequence
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from tests.machine.processes import WRITER, python, run
 
+from turnchart.machine import disk
 from turnchart.machine.entries import Entry, Frozen
 from turnchart.machine.errors import SessionCorrupt, SessionError, SessionLocked, SessionReadOnly
 from turnchart.machine.session import Session
@@ -87,16 +89,29 @@ def test_an_id_of_any_length_can_be_locked(path: Path) -> None:
         assert len(list(SqliteStore(path, id).load())) == 3
 
 
-@pytest.mark.parametrize(("durability", "synchronous"), [("flush", 1), ("fsync", 2)])
-def test_durability_chooses_when_sqlite_waits_for_the_disk(
-    path: Path, durability: Any, synchronous: int
+async def test_flush_waits_for_the_disk_where_that_is_asked_for(
+    path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = SqliteStore(path, durability=durability)
-    store.append(entry(0))
-    assert store._db is not None  # pyright: ignore[reportPrivateUsage]  # what it asked SQLite for is seen only here
-    asked = store._db.execute("PRAGMA synchronous").fetchall()  # pyright: ignore[reportPrivateUsage]  # as above
-    store.close()
-    assert asked == [(synchronous,)]
+    synced: list[str] = []
+
+    def sync(fd: int) -> None:
+        synced.append(os.readlink(f"/proc/self/fd/{fd}"))
+
+    monkeypatch.setattr(disk, "sync_data", sync)
+    for durability in ("flush", "fsync"):
+        store = SqliteStore(path.with_name(durability), durability=durability)
+        await store.flush()
+        store.append(entry(0))
+        store.append(entry(1))
+        assert synced == []
+        await store.flush()
+        await store.flush()
+        assert synced == ([f"{store.path}-wal"] if durability == "fsync" else [])
+        store.append(entry(2))
+        store.close()
+        await store.flush()
+    assert len(synced) == 2
+    assert len(list(SqliteStore(path.with_name("fsync")).load())) == 3
 
 
 # -- many sessions -----------------------------------------------------------------------------
@@ -299,7 +314,7 @@ def test_a_database_that_another_program_makes_meanwhile_is_left_alone(path: Pat
         ("UPDATE entries SET line = '{]' WHERE seq = 1", SessionCorrupt, "session one, entry 1: no valid"),
         ("UPDATE entries SET line = '{}' WHERE seq = 1", SessionCorrupt, "entry 1: no entry: it lacks 'seq'"),
         ("UPDATE entries SET line = '1' WHERE seq = 1", SessionCorrupt, "session one, entry 1: no entry: "),
-        ("UPDATE entries SET line = CAST(x'ff' AS TEXT)", SessionError, "cannot be read: Could not decode"),
+        ("UPDATE entries SET line = CAST(x'ff' AS TEXT)", SessionCorrupt, "entry 0: no valid JSON: 'utf-8'"),
     ],
 )  # fmt: skip
 def test_a_store_that_was_changed_says_where(

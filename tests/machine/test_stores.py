@@ -215,3 +215,10 @@ def test_looking_leaves_no_trace(opens: Open, tmp_path: Path) -> None:
     before = [(path, path.stat().st_mtime_ns) for path in sorted(tmp_path.rglob("*"))]
     assert len(Session(opens(tmp_path)).entries) == 1
     assert [(path, path.stat().st_mtime_ns) for path in sorted(tmp_path.rglob("*"))] == before
+
+
+def test_a_session_says_whether_agents_wait_for_its_store(tmp_path: Path) -> None:
+    assert Session.jsonl(tmp_path / "s.jsonl", durability="fsync").barriers
+    assert Session.sqlite(tmp_path / "s.db", "s", durability="fsync").barriers
+    for session in (Session.memory(), Session.jsonl(tmp_path / "s.jsonl"), Session.sqlite(tmp_path / "s.db")):
+        assert not session.barriers

@@ -153,7 +153,7 @@ WRONG: Any = "wrong"
 NONSENSE: list[Any] = [
     "text", None, TextDelta(cast(Any, None)), TextDelta(cast(Any, b"a")), TextDelta("a", WRONG),
     BlockStart(WRONG), BlockStart("text", WRONG), UsageReport({"input": WRONG}), Finish(WRONG),
-    Finish("stop", replay=object()), BlockEnd(0, cast(Any, 7)),
+    Finish("stop", replay=int), BlockEnd(0, cast(Any, 7)),
 ]  # fmt: skip
 
 

@@ -80,9 +80,20 @@ async def test_output_that_is_no_utf8_is_shown_all_the_same(tmp_path: Path) -> N
 
 async def test_a_program_that_takes_too_long_is_killed_with_all_that_it_started(tmp_path: Path) -> None:
     wait = "import time; time.sleep(60)"
-    code = f"import subprocess; subprocess.Popen([sys.executable, '-c', '{wait}']); {wait}"
-    with anyio.fail_after(10), pytest.raises(TimeoutError):
-        await world(tmp_path).run(python(code), timeout=0.5)
+    start = f"import subprocess; subprocess.Popen([sys.executable, '-c', '{wait}'])"
+    code = f"{start}; open('begun', 'w').close(); {wait}"
+    clock, told = FakeClock(autojump=False), Told()
+
+    async def pass_the_limit() -> None:
+        while not (tmp_path / "begun").exists():
+            await anyio.lowlevel.checkpoint()
+        await clock.advance(30)
+
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            group.start_soon(pass_the_limit)
+            with pytest.raises(TimeoutError):
+                await AgentWorld(tmp_path, clock, told.notices.append, told.ask).run(python(code), timeout=30)
 
 
 async def test_a_program_dies_with_the_turn_that_is_cut_off(tmp_path: Path) -> None:

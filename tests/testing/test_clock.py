@@ -6,6 +6,7 @@ from anyio.lowlevel import checkpoint
 
 from turnchart.machine.clock import Clock
 from turnchart.testing import FakeClock
+from turnchart.testing.clock import QUIET
 
 
 async def sleeper(clock: FakeClock, seconds: float, woke: list[tuple[float, float]]) -> None:
@@ -151,3 +152,15 @@ async def test_a_sleeper_that_is_cancelled_holds_nobody_up() -> None:
     with anyio.fail_after(1):
         await clock.sleep(5)
     assert clock.now() == 5.0
+
+
+async def test_time_stands_while_something_real_is_waited_for() -> None:
+    clock = FakeClock()
+    begun = clock.now()
+    async with anyio.create_task_group() as group:
+        with clock.standing():
+            group.start_soon(clock.sleep, 10)
+            for _ in range(5 * QUIET):
+                await checkpoint()
+            assert clock.now() == begun
+    assert clock.now() == begun + 10

@@ -4,9 +4,11 @@ from collections.abc import Callable, Iterable
 from typing import ClassVar
 
 import pytest
+from anyio.lowlevel import checkpoint
 
 from turnchart.machine.entries import Entry, Frozen
 from turnchart.machine.errors import SessionLocked
+from turnchart.machine.stores import Durability
 from turnchart.testing import check_store
 
 
@@ -14,6 +16,7 @@ class Shelf:
     """A right store: logs in one dictionary, locks in another."""
 
     where = "a shelf"
+    durability: Durability = "flush"
     dropped = ""
 
     def __init__(self, logs: dict[str, list[Entry]], writers: dict[str, "Shelf"], id: str) -> None:
@@ -144,6 +147,41 @@ class Blind(Shelf):
         super().lock()
 
 
+class Vague(Shelf):
+    durability = "perhaps"  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]  # on purpose
+
+
+class Alphabetical(Shelf):
+    def load(self) -> Iterable[Entry]:
+        return tuple(sorted(super().load(), key=lambda entry: str(entry.seq)))
+
+
+class Restless(Shelf):
+    def load(self) -> Iterable[Entry]:
+        self.known = len(self.log)
+        i = 0
+        while i < len(self.log):
+            yield self.log[i]
+            i += 1 + (len(self.log) > self.known)
+
+
+class Picky(Shelf):
+    def append(self, entry: Entry) -> None:
+        if entry.type == "agent/inbox/spliced":
+            raise ValueError("what is that?")
+        super().append(entry)
+
+
+class Impatient(Shelf):
+    waits = 0
+
+    async def flush(self) -> None:
+        self.waits += 1
+        await checkpoint()
+        assert self.waits == 1, "one at a time"
+        self.waits -= 1
+
+
 def test_a_right_store_passes() -> None:
     check_store(shelves(Shelf))
 
@@ -164,6 +202,11 @@ def test_a_right_store_passes() -> None:
         (Open, "`lock` raises SessionLocked while somebody else is the writer"),
         (Shared, r"Two sessions can be written at the same time .* It raised SessionLocked"),
         (Stubborn, "A session that is opened again goes on where it ended. It raised SessionLocked"),
+        (Vague, "`durability` is `flush` or `fsync`"),
+        (Alphabetical, "not of their digits"),
+        (Restless, "what is read while somebody writes is a beginning of the log"),
+        (Picky, "A session whose program was killed .* It raised .*what is that"),
+        (Impatient, "one at a time"),
         (Blind, "`lock` raises SessionLocked where somebody else wrote after the load"),
     ],
 )

@@ -9,5 +9,7 @@ from turnchart.diagrams.overlay import Drawable as Drawable
 from turnchart.diagrams.overlay import HasOverlay as HasOverlay
 from turnchart.diagrams.overlay import Overlay as Overlay
 from turnchart.diagrams.overlay import session_overlay as session_overlay
+from turnchart.diagrams.page import PageError as PageError
+from turnchart.diagrams.page import html_page as html_page
 from turnchart.diagrams.sequence import sequence_diagram as sequence_diagram
 from turnchart.diagrams.state import state_diagram as state_diagram

@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from html import escape
 
 _PLAIN = frozenset(" -_.,()/*'+=!?")
 """What needs no escape in any place where these pictures put text, beside letters and digits."""
@@ -38,6 +39,11 @@ def markdown(text: str) -> str:
     """Return text for Markdown, in a cell of a table too: one line, what could mean something escaped."""
     line = one_line(text).replace("&", "&amp;").replace("<", "&lt;")
     return _MARKS.sub(r"\\\1", line)
+
+
+def html(text: str) -> str:
+    """Return text for an element of a page."""
+    return escape(text, quote=True)
 
 
 def dot(text: str) -> str:

@@ -73,12 +73,12 @@ def session_lines(
     for entry in record.entries:
         if record.refused == entry.seq:
             lines.append(_note(f"entry {entry.seq} is illegal here, see turnchart verify"))
-        label = entry.type if long else _label(entry)
+        label = entry.type if long else label_of(entry)
         if detail and not long and last is not None:
             label += f" +{max(0.0, entry.time - last.time):.2f} s"
         if entry.type == "turn/start":
             lines.append(_A_TURN if long else _note(f"turn {entry.data.get('turn')}"))
-        lines.append(_arrow(entry, overlay, record, level.short(label)))
+        lines.append(arrow_of(entry, overlay, record, level.short(label)))
         last = entry
     if long:
         lines = _fold_turns(lines)
@@ -147,7 +147,8 @@ def _count(lines: Iterable[Line]) -> int:
     return sum(_count(line.lines) if isinstance(line, Block) else isinstance(line, Arrow) for line in lines)
 
 
-def _arrow(entry: Entry, overlay: Overlay, record: Record, label: str) -> Arrow:
+def arrow_of(entry: Entry, overlay: Overlay, record: Record, label: str) -> Arrow:
+    """Return the arrow that performs an entry."""
     took = record.took.get(entry.seq)
     line = took.line if took else None
     if isinstance(line, Arrow):
@@ -167,7 +168,8 @@ def _note(text: str) -> Note:
 _A_TURN = _note("a turn")
 
 
-def _label(entry: Entry) -> str:
+def label_of(entry: Entry) -> str:
+    """Return an entry in words: its type, what matters of its fields, an excerpt of its message."""
     told = [entry.data.get(name) for name in _FIELDS.get(entry.type, ())]
     excerpt = _excerpt(as_object(entry.data.get("message")))
     return " ".join([entry.type, *(str(value) for value in (*told, excerpt) if value is not None)])

@@ -5,10 +5,12 @@ the parts mean (``checks``, ``tool_checks``, ``hook_checks``).
 """
 
 import os
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from turnchart.flows.checks import check_settings
 from turnchart.flows.merge import read_merged
@@ -20,6 +22,7 @@ from turnchart.flows.validate import Reading
 
 if TYPE_CHECKING:
     from turnchart.flows.hook_checks import HookUse
+    from turnchart.flows.plugins import ProjectPlugins
     from turnchart.flows.tool_checks import Named
     from turnchart.machine.tools import Tool
 
@@ -36,6 +39,10 @@ class Checked:
         parts: What of it can be read; None where nothing can.
         tools: Its tools, in order.
         hooks: Its hooks, in the order of the file.
+        plugins: What its project names; None where it names none.
+        trusted: Somebody agreed to import these.
+        above: The flows that it is a tool of, outermost first.
+        missing: The params that have no value.
         problems: What is wrong, sorted by position.
     """
 
@@ -46,6 +53,10 @@ class Checked:
     parts: Parts | None = None
     tools: "list[Named]" = field(default_factory=list["Named"])
     hooks: "list[HookUse]" = field(default_factory=list["HookUse"])
+    plugins: "ProjectPlugins | None" = None
+    trusted: bool = True
+    above: tuple[Path, ...] = ()
+    missing: list[Problem] = field(default_factory=list[Problem])
     problems: list[Problem] = field(default_factory=list[Problem])
 
 
@@ -61,34 +72,137 @@ def check_flow(
         path: The file, or the name of a shipped flow.
         plugins: Modules whose hooks and tools the flow may name; they are imported.
         env: The variables that ``${env:NAME}`` reads; None checks without any.
-        trust: What the flow starts or reaches was agreed to. Checking starts nothing in any case.
+        trust: Plug-ins that the project names are imported, whether somebody agreed to that or not. Of what
+            the flow itself names nothing is started in any case.
     """
-    del trust  # plug-ins that a project names will need it
-    return examine(path, plugins, env).problems
+    return examine(path, plugins, env, trust).problems
 
 
 def examine(
-    path: str | os.PathLike[str], plugins: Iterable[str] = (), env: Mapping[str, str] | None = os.environ
+    path: str | os.PathLike[str],
+    plugins: Iterable[str] = (),
+    env: Mapping[str, str] | None = os.environ,
+    trust: bool = False,
+    *,
+    params: Mapping[str, Any] = MappingProxyType({}),
+    unexpanded: bool = False,
 ) -> Checked:
-    """Look at a flow, and return what it is made of and what is wrong with it."""
+    """Look at a flow, and return what it is made of and what is wrong with it.
+
+    ``params`` are values by name. ``unexpanded`` leaves references to variables as they are written, for
+    those who show a flow.
+    """
     checked = _located(os.fspath(path))
-    own, wrong = _plugins(checked, plugins)
-    merged = read_merged(checked.path, checked.shown, checked.place)
-    reading = Reading(env, [*wrong, *merged.problems])
-    if merged.root is not None:
-        checked.parts = parts_of(merged.root, reading)
-        _meaning(checked, checked.parts, reading, own)
-    checked.problems = in_order(reading.problems)
+    own, wrong = _plugins(checked, list(plugins), trust)
+    reading = Reading(env, wrong, unexpanded=unexpanded)
+    _read(checked, reading, own, params)
+    found = reading.problems if checked.trusted else map(_perhaps, reading.problems)
+    checked.problems = in_order(found)
     return checked
 
 
-def _plugins(checked: Checked, names: Iterable[str]) -> "tuple[dict[str, Tool], list[Problem]]":
-    listed = list(names)
-    if not listed:
+def _examine_inner(
+    outer: Checked,
+    around: Reading,
+    own: "Mapping[str, Tool]",
+    path: Path,
+    shown: str,
+    params: Mapping[str, Any],
+) -> Checked:
+    """Look at a flow that is a tool of another one: it lives where that does, and knows its plug-ins.
+
+    Raises:
+        FlowCycle: If it is among the flows that it is a tool of.
+    """
+    from turnchart.flows.subflows import FlowCycle
+
+    above = (*outer.above, outer.path.resolve())
+    if path.resolve() in above:
+        raise FlowCycle([*above, path])
+    checked = Checked(path, shown, outer.place, outer.shipped, trusted=outer.trusted, above=above)
+    reading = Reading(around.env, unexpanded=around.unexpanded)
+    _read(checked, reading, own, params)
+    found = [*reading.problems, *checked.missing]
+    checked.problems = in_order(found if checked.trusted else map(_perhaps, found))
+    return checked
+
+
+def _read(checked: Checked, reading: Reading, own: "Mapping[str, Tool]", params: Mapping[str, Any]) -> None:
+    merged = read_merged(checked.path, checked.shown, checked.place)
+    reading.problems += merged.problems
+    if merged.root is None:
+        return
+    if params or "params" in merged.root.fields:
+        from turnchart.flows.params import missing_params, read_params
+
+        read_params(merged.root, reading, params)
+        checked.missing = list(missing_params(merged.root, reading.params))
+    checked.parts = parts_of(merged.root, reading)
+    _meaning(checked, checked.parts, reading, own)
+
+
+# -- plug-ins -------------------------------------------------------------------------------------
+
+
+def known_here(
+    plugins: Iterable[str] = (), *, trust: bool = False
+) -> "tuple[dict[str, Tool], list[Problem]]":
+    """Register the hooks that flows in the current folder may name, and return the tools of their plug-ins.
+
+    Args:
+        plugins: Named by a person.
+        trust: The plug-ins of the project are imported, whether somebody agreed to that or not.
+    """
+    path = Path.cwd() / "flow.yaml"
+    return _plugins(Checked(path, path.name, place_of(path), False), list(plugins), trust)
+
+
+def _plugins(checked: Checked, given: Sequence[str], trust: bool) -> "tuple[dict[str, Tool], list[Problem]]":
+    """Import the plug-ins that a person named, and those of the project where somebody agreed to them."""
+    project = None if checked.shipped else _project(checked.place.root)
+    checked.plugins = project
+    if not given and project is None:
         return {}, []
     from turnchart.flows.plugins import load_plugins
 
-    return load_plugins(listed, (Path.cwd(), checked.path.parent))
+    tools, problems = load_plugins(given, (Path.cwd(), checked.path.parent))
+    if project is not None:
+        more, wrong = _of_project(checked, project, trust)
+        return more | tools, [*project.problems, *wrong, *problems]
+    return tools, problems
+
+
+def _project(root: Path) -> "ProjectPlugins | None":
+    """Return what a project says of plug-ins; None where it says nothing."""
+    if not os.path.exists(root / "pyproject.toml"):
+        return None
+    from turnchart.flows.plugins import FILE, project_plugins
+
+    found = project_plugins(root, os.path.relpath(root / FILE))
+    return found if found.names or found.problems else None
+
+
+def _of_project(
+    checked: Checked, project: "ProjectPlugins", trust: bool
+) -> "tuple[dict[str, Tool], list[Problem]]":
+    from turnchart.flows.plugins import load_plugins
+    from turnchart.flows.trust import plugin_reaches, plugins_agreed
+
+    checked.trusted = trust or plugins_agreed(project)
+    if checked.trusted:
+        return load_plugins([node.text for node in project.names], project.folders)
+    return {}, [reach.problem("plugin-not-trusted", "warning") for reach in plugin_reaches(project)]
+
+
+def _perhaps(problem: Problem) -> Problem:
+    """Return a problem as a warning where a plug-in that was not imported may know better."""
+    if problem.code not in ("unknown-hook", "unknown-tool"):
+        return problem
+    help = f"{problem.help}. A plug-in that nobody agreed to may know it"
+    return replace(problem, level="warning", help=help)
+
+
+# -- meaning --------------------------------------------------------------------------------------
 
 
 def _meaning(checked: Checked, parts: Parts, reading: Reading, own: "Mapping[str, Tool]") -> None:
@@ -97,13 +211,37 @@ def _meaning(checked: Checked, parts: Parts, reading: Reading, own: "Mapping[str
     if keys & {"tools", "permissions"}:
         from turnchart.flows.tool_checks import check_permissions, check_tools
 
-        checked.tools = check_tools(parts, reading, checked.place.root, own)
+        inner = partial(_examine_inner, checked, reading, own)
+        checked.tools = check_tools(parts, reading, checked.place, own, inner)
         reading.problems += check_permissions(parts, checked.tools)
-    if keys & {"hooks", "disable_hooks"}:
+    if keys & {"hooks", "disable_hooks", "extensions"}:
         from turnchart.flows.hook_checks import check_hooks
 
         checked.hooks = check_hooks(parts, reading, checked.place, checked.tools)
+        if not checked.trusted:
+            checked.hooks = _with_unknown(parts, checked.hooks)
     reading.problems += check_settings(parts, checked.place, reading.env)
+    if keys & {"hooks", "tools", "permissions"}:
+        from turnchart.flows.traps import check_traps
+
+        reading.problems += check_traps(parts, checked.place)
+
+
+def _with_unknown(parts: Parts, uses: "Sequence[HookUse]") -> "list[HookUse]":
+    """Return the hooks with those, at their places, that only a plug-in that was not imported can know."""
+    from turnchart.flows.hook_checks import HookUse
+    from turnchart.hooks.registry import HOOKS
+
+    known = {id(use.part): use for use in uses}
+    off = set(parts.file.disable_hooks)
+    found: list[HookUse] = []
+    for part in parts.chain():
+        use = known.get(id(part))
+        if use is None and part.spec.use is not None and HOOKS.get(part.spec.use) is None:
+            use = HookUse(part, None, disabled=part.spec.disabled or part.id in off)
+        if use is not None:
+            found.append(use)
+    return found
 
 
 def _located(name: str) -> Checked:

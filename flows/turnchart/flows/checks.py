@@ -24,6 +24,7 @@ def check_settings(parts: Parts, place: Place, env: Mapping[str, str] | None) ->
     yield from _prompt(parts, place)
     yield from _delays(parts)
     yield from _session(parts, place)
+    yield from _output(parts, place)
     yield from _secrets(parts.root)
 
 
@@ -138,6 +139,13 @@ def _session(parts: Parts, place: Place) -> Iterator[Problem]:
     wrong = outside(node, spec.path, place.root / spec.path, place.root)
     if wrong is not None:
         yield wrong
+
+
+def _output(parts: Parts, place: Place) -> Iterator[Problem]:
+    if parts.file.output is not None:
+        from turnchart.flows.output import check_output  # most flows answer as they like
+
+        yield from check_output(parts, place)
 
 
 def _secrets(root: MapNode) -> Iterator[Problem]:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from turnchart.diagrams import Overlay
 from turnchart.flows.hook_checks import HookUse
-from turnchart.flows.schema import PermissionRules
+from turnchart.flows.schema import CompactionRules, PermissionRules
 from turnchart.machine.states import State
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ def _notes(flow: "Flow") -> dict[State, tuple[str, ...]]:
     given = {key: value for key, value in limits.model_dump().items() if value is not None}
     return {
         State.CLAIMING: (f"steering: {queues.steering}", f"follow_up: {queues.follow_up}"),
+        State.PRE_STEP: _compaction(file.compaction),
         State.REQUESTING: (f"model: {model.id}",) if model else (),
         State.RETRYING: (
             f"retry: {retry.max_attempts} attempts, {retry.base_delay:g} to {retry.max_delay:g} s",
@@ -42,6 +43,14 @@ def _notes(flow: "Flow") -> dict[State, tuple[str, ...]]:
         State.TOOLING: (f"tools: {tools}", *_permissions(file.permissions)) if tools else (),
         State.STOPPING: (f"limits: {', '.join(f'{key} {value:g}' for key, value in given.items())}",),
     }
+
+
+def _compaction(rules: CompactionRules | None) -> tuple[str, ...]:
+    if rules is None or rules.strategy == "none":
+        return ("compaction: none",) if rules is not None else ()
+    by = f", model {rules.model}" if rules.model else ""
+    kept = f"last {rules.keep_last} turns kept"
+    return (f"compaction: {rules.strategy} above {rules.trigger:.0%} of the window, {kept}{by}",)
 
 
 def _permissions(rules: PermissionRules | None) -> tuple[str, ...]:

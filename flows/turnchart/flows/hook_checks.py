@@ -1,17 +1,17 @@
 """What is wrong with the hooks of a flow: names, points, keys, parameters, ids, tool patterns."""
 
 import os
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from turnchart.flows.extensions import add_legs
 from turnchart.flows.parts import HookPart, Parts, not_yet
 from turnchart.flows.paths import Place, beside, outside
 from turnchart.flows.problems import Problem, meant, quoted, sentence
-from turnchart.flows.source import AnyNode, MapNode, Scalar
+from turnchart.flows.programs import argv_of, folder_problem, looked_up
+from turnchart.flows.source import AnyNode, MapNode
 from turnchart.flows.validate import Loc, Reading, find
 from turnchart.hooks.registry import HOOKS, HookSpec, ParamError
 from turnchart.machine.points import POINTS, WITH_ON_ERROR
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from turnchart.flows.tool_checks import Named
 
 NOT_YET: Final = (
-    "fallback_on", "trim_tool_results", "model_judge", "run_on_file", "require_command", "inject_on_signal",
+    "trim_tool_results",
 )  # fmt: skip
 """Hooks of the format that this version may lack."""
 
@@ -39,6 +39,7 @@ class HookUse:
         params: What ``with:`` says, checked, with paths relative to the root.
         argv: The program and its arguments; a name with a slash is made absolute.
         disabled: By its entry or by ``disable_hooks``.
+        tools: The built-in tools behind the names that the flow gave them, for a program that asks for these.
     """
 
     part: HookPart
@@ -46,10 +47,12 @@ class HookUse:
     params: Mapping[str, Any] = field(default_factory=dict[str, Any])
     argv: tuple[str, ...] = ()
     disabled: bool = False
+    tools: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def check_hooks(parts: Parts, reading: Reading, place: Place, tools: "Sequence[Named]") -> list[HookUse]:
     """Look the hooks of a flow up; what is wrong goes to ``reading.problems``."""
+    add_legs(parts, reading)
     hooks = parts.chain()
     _name(hooks)
     reading.problems += _ids(parts, hooks)
@@ -59,7 +62,10 @@ def check_hooks(parts: Parts, reading: Reading, place: Place, tools: "Sequence[N
         reading.problems += _keys(part)
         reading.problems += _matchers(parts, part, tools)
         reading.problems += _continues(parts, part)
-        use = _used(part, reading, place) if part.spec.use is not None else _program(part, reading, place)
+        if part.spec.use is not None:
+            use = _used(part, reading, place, parts)
+        else:
+            use = _program(part, reading, place, parts)
         if use is not None:
             uses.append(use if not (part.spec.disabled or part.id in off) else _off(use))
     return uses
@@ -75,9 +81,13 @@ def _off(use: HookUse) -> HookUse:
 def _name(hooks: Sequence[HookPart]) -> None:
     """Give every hook an id: its own, else its name, with -2, -3 where that is taken."""
     taken = {part.spec.id for part in hooks if part.spec.id is not None}
+    legs: dict[int, str] = {}
     for part in hooks:
         if part.spec.id is not None:
             part.id = part.spec.id
+            continue
+        if part.leg and id(part.node) in legs:
+            part.id = legs[id(part.node)]
             continue
         name = part.spec.use or os.path.basename((part.spec.run or [""])[0])
         part.id, number = name, 1
@@ -85,13 +95,14 @@ def _name(hooks: Sequence[HookPart]) -> None:
             number += 1
             part.id = f"{name}-{number}"
         taken.add(part.id)
+        legs[id(part.node)] = part.id
 
 
 def _ids(parts: Parts, hooks: Sequence[HookPart]) -> Iterator[Problem]:
     first: dict[str, HookPart] = {}
     for part in hooks:
         before = first.setdefault(part.id, part)
-        if before is not part:
+        if before.node is not part.node:
             message = f"two hooks have the id {quoted(part.id)}"
             yield part.at("id").problem("duplicate-id", message, help=f"the first is at {before.where}")
     for i, id in enumerate(parts.file.disable_hooks):
@@ -167,7 +178,7 @@ def _continues(parts: Parts, part: HookPart) -> Iterator[Problem]:
 # -- registered hooks -----------------------------------------------------------------------------
 
 
-def _used(part: HookPart, reading: Reading, place: Place) -> HookUse | None:
+def _used(part: HookPart, reading: Reading, place: Place, parts: Parts) -> HookUse | None:
     name, node = part.spec.use or "", part.at("use")
     spec = HOOKS.get(name)
     if spec is None:
@@ -178,6 +189,11 @@ def _used(part: HookPart, reading: Reading, place: Place) -> HookUse | None:
         help = f"it runs on: {', '.join(spec.points)}. For {part.point.name} there are: {there or 'none'}"
         message = f"hook {quoted(name)} cannot run on {part.point.name}"
         reading.problems.append(node.problem("hook-event", message, help=help))
+        return None
+    if name == "fallback_on" and (parts.file.model is None or not parts.file.model.fallback):
+        message = "fallback_on has no model to fall back to"
+        help = "write model: {id: ..., fallback: [provider:name]}"
+        reading.problems.append(node.problem("no-fallback", message, help=help))
         return None
     params = _params(part, spec, reading, place)
     return HookUse(part, spec, params) if params is not None else None
@@ -215,7 +231,10 @@ def _params(part: HookPart, spec: HookSpec, reading: Reading, place: Place) -> d
             else:
                 given[parameter.name] = found
         elif parameter.meaning == "command" and isinstance(value, list) and value:
-            reading.problems += _looked_up(part.at("with", parameter.name, 0), str(value[0]), place)  # pyright: ignore[reportUnknownArgumentType]  # plain data
+            first = part.at("with", parameter.name, 0)
+            argv = [str(each) for each in value]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]  # plain data
+            reading.problems += looked_up(first, argv[0], place)
+            given[parameter.name] = list(argv_of(first, argv))
     try:
         spec.make(given)
     except ParamError as error:
@@ -241,44 +260,27 @@ def _path(node: AnyNode, text: str, place: Place) -> str | Problem:
 # -- programs -------------------------------------------------------------------------------------
 
 
-_LATER: Final = ("cwd", "dialect")
-"""Keys beside ``run`` that this version lacks."""
-
-
-def _program(part: HookPart, reading: Reading, place: Place) -> HookUse | None:
+def _program(part: HookPart, reading: Reading, place: Place, parts: Parts) -> HookUse | None:
     if not part.point.run:
         points = ", ".join(point.name for point in POINTS.values() if point.run)
         message = f"a program cannot run on {part.point.name}"
         problem = part.key("run").problem("hook-event", message, help=f"run: stands on: {points}")
         reading.problems.append(problem)
         return None
-    given = part.node.fields if isinstance(part.node, MapNode) else dict[str, tuple[Scalar, AnyNode]]()
-    reading.problems += [not_yet(given[key][0], f"{key} of a program") for key in _LATER if key in given]
-    argv = part.spec.run or [""]
-    reading.problems += _looked_up(part.at("run", 0), argv[0], place)
-    if "/" in argv[0]:
-        argv = [os.path.abspath(program_path(part.at("run", 0), argv[0])[0]), *argv[1:]]
-    return HookUse(part, None, argv=tuple(argv))
+    if part.spec.dialect is not None:
+        from turnchart.hooks.claude_code import EVENTS  # most flows have no such program
 
-
-def _looked_up(node: AnyNode, program: str, place: Place) -> Iterator[Problem]:
-    if not isinstance(node, Scalar):
-        return
-    if "/" not in program:
-        if shutil.which(program) is None:
-            message = f"there is no program {quoted(program)} on this machine"
-            yield node.problem("program", message, help="it is looked up in PATH", level="warning")
-        return
-    target, name = program_path(node, program)
-    wrong = None if os.path.isabs(program) else outside(node, program, target, place.reach)
-    if wrong is not None:
-        yield wrong
-    elif not os.access(target, os.X_OK) or not target.is_file():
-        message = f"the program {quoted(name)} is not there, or cannot be executed"
-        help = "a name with a slash is relative to the file that wrote it"
-        yield node.problem("program", message, help=help, level="warning")
-
-
-def program_path(node: AnyNode, program: str) -> tuple[Path, str]:
-    """Return where a program with a slash in its name is, and how messages name it."""
-    return beside(node.source, program)
+        if part.point.name not in EVENTS:
+            message = f"a program with dialect: {part.spec.dialect} cannot run on {part.point.name}"
+            node = part.at("dialect")
+            reading.problems.append(
+                node.problem("hook-event", message, help=f"it knows: {', '.join(EVENTS)}")
+            )
+            return None
+    if part.spec.cwd is not None:
+        wrong = folder_problem(part.at("cwd"), part.spec.cwd, place)
+        reading.problems += [wrong] if wrong is not None else []
+    first, argv = part.at("run", 0), part.spec.run or [""]
+    reading.problems += looked_up(first, argv[0], place)
+    names = {tool.name: tool.spec.use for tool in parts.tools if tool.spec.use is not None}
+    return HookUse(part, None, argv=argv_of(first, argv), tools=names)

@@ -1,4 +1,4 @@
-"""``${env:NAME}`` and ``${env:NAME:-default}``: the only references in a file, filled in after parsing.
+"""References, filled in after parsing: ``${env:NAME}``, ``${env:NAME:-default}`` and ``${param:NAME}``.
 
 They count in plain, double-quoted and block scalars, never in single quotes and never in keys. ``$${`` is the
 only escape. As in the shell, a default also stands in for an empty variable.
@@ -6,6 +6,7 @@ only escape. As in the shell, a default also stands in for an empty variable.
 
 import re
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from turnchart.flows.problems import Problem, meant, nearest, quoted, sentence
@@ -14,6 +15,7 @@ from turnchart.flows.source import Mark, Scalar
 _OPEN: Final = re.compile(r"\$?\$\{")
 _BODY: Final = re.compile(r"env:([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PARAM: Final = "param:"
 
 
 class Filled(str):
@@ -37,12 +39,15 @@ def has_references(node: Scalar) -> bool:
     return node.style != "single" and not node.broken and "${" in node.text
 
 
-def fill(node: Scalar, env: Mapping[str, str] | None) -> tuple[str | None, list[Problem]]:
+def fill(
+    node: Scalar, env: Mapping[str, str] | None, params: Mapping[str, str | None] = MappingProxyType({})
+) -> tuple[str | None, list[Problem]]:
     """Return the text with its references filled in, None where one cannot be, and what is wrong.
 
     Args:
         node: A scalar for which ``has_references`` holds.
         env: The variables; None leaves references unknown and only looks at how they are written.
+        params: The params that are declared; None for one whose value is not known.
     """
     problems: list[Problem] = []
     parts: list[str] = []
@@ -51,7 +56,7 @@ def fill(node: Scalar, env: Mapping[str, str] | None) -> tuple[str | None, list[
         if isinstance(part, str):
             parts.append(part)
             continue
-        value, problem = _value(node, part, env)
+        value, problem = _value(node, part, env, params)
         if problem is not None:
             problems.append(problem)
         known = known and value is not None
@@ -79,8 +84,10 @@ def _split(text: str) -> list[str | Reference]:
 
 
 def _value(
-    node: Scalar, reference: Reference, env: Mapping[str, str] | None
+    node: Scalar, reference: Reference, env: Mapping[str, str] | None, params: Mapping[str, str | None]
 ) -> tuple[str | None, Problem | None]:
+    if reference.body is not None and reference.body.startswith(_PARAM):
+        return _param(node, reference, reference.body.removeprefix(_PARAM), params)
     found = _BODY.fullmatch(reference.body) if reference.body is not None else None
     if found is None or "${" in (found[2] or ""):
         return None, _misspelt(node, reference)
@@ -101,12 +108,26 @@ def _value(
     return value, None
 
 
+def _param(
+    node: Scalar, reference: Reference, name: str, params: Mapping[str, str | None]
+) -> tuple[str | None, Problem | None]:
+    if name in params:
+        return params[name], None
+    if _NAME.fullmatch(name):
+        near = meant(name, params) or f"declare it at the top: params: {{{name}: {{}}}}."
+        help, message = (
+            sentence(near, f"params: {', '.join(params) or 'none'}"),
+            f"no param named {quoted(name)}",
+        )
+        return None, node.source.problem("unknown-param", message, _place(node, reference), help=help)
+    help = "write ${param:NAME}; a default stands where it is declared: params: {NAME: {default: VALUE}}"
+    message = f"{quoted(reference.text)} is no reference to a param"
+    return None, node.source.problem("env-syntax", message, _place(node, reference), help=help)
+
+
 def _misspelt(node: Scalar, reference: Reference) -> Problem:
     at = _place(node, reference)
     body = reference.body
-    if body is not None and body.startswith("param:"):
-        message = "${param:...} is not supported by this version"
-        return node.source.problem("not-yet", message, at, help="write ${env:NAME}")
     help = f"{_cure(body)} (text that holds ${{ is written $${{, or stands in single quotes)"
     message = f"{quoted(reference.text)} is no reference to a variable"
     return node.source.problem("env-syntax", message, at, help=help)
@@ -124,6 +145,8 @@ def _cure(body: str | None) -> str:
         return "a name is made of letters, digits and _; a default is written ${env:NAME:-value}"
     words: list[str] = re.split(r"[.:\-=]", body.strip(), maxsplit=1)
     kind, last = words[0], words[-1].lstrip("-")
+    if len(words) > 1 and meant(kind, ["param"]) and _NAME.fullmatch(last):
+        return f"did you mean ${{param:{last}}}?"
     if len(words) > 1 and meant(kind, ["env"]) and _NAME.fullmatch(last):
         return f"did you mean ${{env:{last}}}?"
     if _NAME.fullmatch(kind):

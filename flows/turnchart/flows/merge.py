@@ -81,14 +81,15 @@ def _checked_root(document: Document, problems: list[Problem]) -> MapNode | None
             help = "a flow is a map: version: 1, name: ..., model: ..."
             problems.append(root.problem("bad-value", "the file is no map", help=help))
         return None
-    wrong = _version(document.source, root)
+    wrong = version_problem(document.source, root)
     if wrong is not None:
         problems.append(wrong)
         return None if wrong.code == "version" and "newer" in wrong.message else root
     return root
 
 
-def _version(source: Source, root: MapNode) -> Problem | None:
+def version_problem(source: Source, root: MapNode) -> Problem | None:
+    """Return what is wrong with the version that a file says it has."""
     node = root.get("version")
     help = f"write version: {schema.VERSION}"
     if node is None:

@@ -45,13 +45,17 @@ class ToolPart:
 
 @dataclass(slots=True, eq=False)
 class HookPart:
-    """An entry of a chain, with its place. The id is filled in when all entries are known."""
+    """An entry of a chain, with its place. The id is filled in when all entries are known.
+
+    One of ``extensions`` has such a part, a leg, at each of its points.
+    """
 
     point: Point
     loc: Loc
     node: AnyNode
     spec: HookEntry
     id: str = ""
+    leg: bool = False
 
     def at(self, *loc: str | int) -> AnyNode:
         """Return the node of a part of it."""
@@ -123,7 +127,7 @@ def parts_of(root: MapNode, reading: Reading) -> Parts:
     """Read the parts of a merged tree; what is wrong goes to ``reading.problems``."""
     data: dict[str, Any] = {}
     for key, (name, node) in root.fields.items():
-        if key.startswith("x-") or key in ("tools", "hooks", "version"):
+        if key.startswith("x-") or key in ("tools", "hooks", "extensions", "version"):
             continue
         if key in schema.NOT_YET:
             reading.problems.append(not_yet(name, key))

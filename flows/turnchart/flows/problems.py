@@ -4,7 +4,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final, Literal
 
@@ -12,7 +12,7 @@ from turnchart.flows.secrets import masked
 from turnchart.machine.errors import TurnchartError
 
 Level = Literal["error", "warning", "note"]
-Format = Literal["text", "json"]
+Format = Literal["text", "json", "github", "sarif"]
 
 CODES: Final[Mapping[str, str]] = MappingProxyType({
     "file-missing": "the file is not there, or is no regular file",
@@ -40,6 +40,8 @@ CODES: Final[Mapping[str, str]] = MappingProxyType({
     "not-yet": "a part of the format that this version does not support",
     "env-missing": "an environment variable is not set",
     "env-syntax": "a reference to a variable is written wrong",
+    "unknown-param": "no param has this name",
+    "param-missing": "a param has no default, and nobody gave its value",
     "unknown-hook": "no hook has this name",
     "hook-event": "the hook cannot run at this point",
     "gate-on-error": "on_error at a point whose rule for failures is fixed",
@@ -48,6 +50,9 @@ CODES: Final[Mapping[str, str]] = MappingProxyType({
     "permission-rule": "a permission rule is written wrong, or its pattern has nothing to match",
     "unknown-tool": "no tool has this name",
     "duplicate-tool": "two tools have the same name",
+    "agent-cycle": "a flow uses itself as a tool",
+    "json-schema": "not a valid JSON Schema",
+    "extra": "an optional part of the program is not installed",
     "regex": "not a valid regular expression",
     "duplicate-id": "two hooks have the same id",
     "unknown-id": "no hook has this id",
@@ -58,15 +63,21 @@ CODES: Final[Mapping[str, str]] = MappingProxyType({
     "path-outside": "a path leaves the root of the project",
     "delay-order": "max_delay is smaller than base_delay",
     "no-fallback": "fallback_on without a list of fallback models",
-    "plugin": "a plug-in cannot be imported",
+    "plugin": "a plug-in cannot be imported, or is named wrong",
+    "plugin-not-trusted": "the project names plug-ins, and nobody agreed to import them",
     "secret-literal": "a literal that looks like a secret",
     "limit-shadowed": "a limit that a smaller one hides",
     "prompt-split": "a comma has cut a prompt in two",
+    "provider-tool": "a tool that runs at the provider, which no hook and no permission sees",
     "program": "a program is not on this machine",
+    "run-file": "a file that a program is given is not there",
     "key-variable": "the variable of a key is not set on this machine",
     "not-trusted": "the file starts or reaches something, and nobody agreed to it",
 })  # fmt: skip
 """Every code, with what it stands for."""
+
+OF_THIS_MACHINE: Final = frozenset(("program", "run-file", "key-variable", "extra", "plugin-not-trusted"))
+"""Codes of what may be right on another machine: warnings, and errors where this one must run the flow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +137,11 @@ def exit_code(problems: Iterable[Problem], *, strict: bool = False) -> int:
     return int(any(problem.level in counted for problem in problems))
 
 
+def as_here(problems: Iterable[Problem]) -> list[Problem]:
+    """Return the problems with what is true of this machine only as errors."""
+    return [replace(each, level="error") if each.code in OF_THIS_MACHINE else each for each in problems]
+
+
 # -- printing -------------------------------------------------------------------------------------
 
 WIDEST = 160
@@ -134,9 +150,17 @@ _TAB = "    "
 
 
 def render_all(problems: Sequence[Problem], format: Format = "text") -> str:
-    """Return the problems as text for people, or as a JSON list with the same facts."""
+    """Return the problems as text for people, or with the same facts for a program.
+
+    ``json`` is a list of objects, ``github`` the commands of a GitHub workflow that annotate a change, and
+    ``sarif`` a log of SARIF 2.1.0, as code scanners write it.
+    """
     if format == "json":
         return json.dumps([_record(problem) for problem in problems], ensure_ascii=False, indent=2)
+    if format != "text":
+        from turnchart.flows.reports import github, sarif  # few ask for them
+
+        return github(problems) if format == "github" else sarif(problems)
     return "\n".join(render(problem) for problem in problems)
 
 

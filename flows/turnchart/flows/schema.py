@@ -8,7 +8,7 @@ There are no unions of shapes: a short form becomes its long form first, so an e
 import re
 from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
 from turnchart.machine.points import POINTS
@@ -16,13 +16,14 @@ from turnchart.machine.points import POINTS
 VERSION: Final = 1
 """The version of the format that this program reads."""
 
-NOT_YET: Final = ("mcp", "compaction", "params", "output", "extensions")
+NOT_YET: Final = ("mcp",)
 """Keys of the format that this version knows but does not support."""
 
 T = TypeVar("T")
 
 VARIABLE: Final = r"^[A-Za-z_][A-Za-z0-9_]*$"
 TOOL_NAME: Final = r"^[A-Za-z_][A-Za-z0-9_-]*$"
+PARAM_NAME: Final = r"^[A-Za-z][A-Za-z0-9_]*$"
 ADDRESS: Final = r"^https?://\S+$"
 
 
@@ -68,7 +69,7 @@ def _model_id(value: object) -> object:
 
 def is_model_id(text: str) -> bool:
     """Tell whether text names a model: ``provider:name``, ``test`` or ``script:FILE``."""
-    return text == "test" or re.fullmatch(r"[A-Za-z][\w-]*:\S(.*\S)?", text) is not None
+    return re.fullmatch(MODEL_ID, text) is not None
 
 
 def _provider(name: str) -> str:
@@ -94,7 +95,11 @@ ToolName: TypeAlias = Annotated[str, Field(pattern=TOOL_NAME)]
 Variable: TypeAlias = Annotated[str, Field(pattern=VARIABLE)]
 Renamed: TypeAlias = Annotated[dict[Variable, Variable], BeforeValidator(_renamed)]
 """``NAME``, or ``{NAME: OTHER}``: the program sees OTHER of ours as NAME."""
-ModelId: TypeAlias = Annotated[str, BeforeValidator(_model_id)]
+MODEL_ID: Final = r"^(test|[A-Za-z][\w-]*:\S(.*\S)?)$"
+"""``provider:name``, ``test`` or ``script:FILE``."""
+ModelId: TypeAlias = Annotated[
+    str, BeforeValidator(_model_id), WithJsonSchema({"type": "string", "pattern": MODEL_ID})
+]
 Thinking = Literal["off", "minimal", "low", "medium", "high", "xhigh", "max"]
 QueueMode = Literal["all", "one-at-a-time"]
 RetryKind = Literal[
@@ -219,6 +224,15 @@ class RetryRules(Closed):
     retry_on: Maybe[list[RetryKind]] = None
 
 
+class CompactionRules(Closed):
+    """How a conversation is made shorter that does not fit the model's context window."""
+
+    strategy: Literal["none", "drop_oldest", "summarize"] = "summarize"
+    trigger: Annotated[float, Field(gt=0, le=1)] = 0.8
+    keep_last: FromZero = 2
+    model: Maybe[ModelId] = None
+
+
 class SessionSpec(Closed):
     """Where the log is kept."""
 
@@ -233,6 +247,37 @@ class LimitRules(Closed):
     max_tool_calls: Maybe[Count] = None
     max_seconds: Maybe[Timeout] = None
     max_continues: FromZero = 8
+    max_retries: FromZero = 20
+
+
+class ExtensionEntry(Closed):
+    """One object with a hook at each of several points."""
+
+    use: Name
+    arguments: dict[str, Any] = Field(default={}, alias="with")
+    id: Maybe[Name] = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, value: Any) -> Any:
+        return {"use": value} if isinstance(value, str) else value
+
+
+ParamType = Literal["string", "integer", "number", "boolean"]
+
+
+class ParamSpec(Closed):
+    """Something that is said anew for every run: ``--param NAME=VALUE``, written ``${param:NAME}``."""
+
+    type: ParamType = "string"
+    default: Maybe[Any] = None
+    description: Maybe[str] = None
+
+
+class OutputSpec(Closed):
+    """What the last answer of a turn must look like: JSON that fits a schema."""
+
+    shape: Any = Field(alias="schema", description="A JSON Schema, or the file that holds it.")
 
 
 class FlowFile(Closed):
@@ -242,14 +287,18 @@ class FlowFile(Closed):
     name: Maybe[Name] = None
     description: Maybe[str] = None
     extends: Maybe[Name] = None
+    params: dict[Annotated[str, Field(pattern=PARAM_NAME)], ParamSpec] = {}
     model: Maybe[ModelSpec] = None
     prompt: Annotated[list[PromptPart], BeforeValidator(_one_part)] = []
     tools: list[ToolEntry] = []
     permissions: Maybe[PermissionRules] = None
     hooks: dict[str, list[HookEntry]] = {}
     disable_hooks: list[str] = []
+    extensions: list[ExtensionEntry] = []
+    output: Maybe[OutputSpec] = None
     queues: QueueModes = Field(default_factory=QueueModes.model_construct)
     retry: RetryRules = Field(default_factory=RetryRules.model_construct)
+    compaction: Maybe[CompactionRules] = None
     session: Maybe[SessionSpec] = None
     limits: LimitRules = Field(default_factory=LimitRules.model_construct)
 

@@ -1,5 +1,6 @@
 """What is wrong with the tools of a flow, and with the permissions that speak of them."""
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -7,20 +8,37 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from pydantic import Field
+
 from turnchart.flows.parts import Parts, ToolPart, not_yet
-from turnchart.flows.paths import outside
-from turnchart.flows.problems import Problem, meant, quoted, sentence
-from turnchart.flows.schema import PermissionRules
+from turnchart.flows.paths import Place, beside, outside
+from turnchart.flows.problems import Problem, exit_code, meant, quoted, sentence
+from turnchart.flows.programs import argv_of, looked_up
+from turnchart.flows.schema import Closed, Name, PermissionRules
 from turnchart.flows.source import AnyNode
 from turnchart.flows.validate import Reading
 from turnchart.machine.permissions import Permissions, Verdict
 from turnchart.machine.toolbox import TOOLBOX, make
 
 if TYPE_CHECKING:
+    from turnchart.flows.check import Checked
     from turnchart.machine.tools import Tool
 
-NOT_YET: Final = ("write_file", "edit_file", "agent", "script", "web_search", "web_fetch", "code_execution")
-"""Tools of the format that this version may lack."""
+NOT_YET: Final = ("web_search", "web_fetch", "code_execution")
+"""Tools of the format that this version lacks: those of providers."""
+AGENT: Final = "agent"
+"""The tool that is another flow."""
+
+
+class AgentParams(Closed):
+    """What ``agent`` takes."""
+
+    file: Name = Field(description="The flow, relative to the file that wrote it.")
+    params: dict[str, str | int | float | bool] = Field(default={}, description="Its params, by name.")
+
+
+Inner = Callable[[Path, str, Mapping[str, Any]], "Checked"]
+"""Looks at a flow that is a tool of this one: where it is, how messages name it, its params."""
 
 
 @dataclass(frozen=True)
@@ -31,11 +49,13 @@ class Named:
         part: Its entry.
         maker: Makes it; None where it cannot be made.
         subject: The parameter that permissions match.
+        flow: The flow that it is; None for other tools.
     """
 
     part: ToolPart
     maker: "Callable[[], Tool] | None" = None
     subject: str | None = None
+    flow: "Checked | None" = None
 
     @property
     def name(self) -> str:
@@ -48,20 +68,26 @@ class Named:
         return finished(self.part, self.maker()) if self.maker is not None else None
 
 
-def check_tools(parts: Parts, reading: Reading, root: Path, own: "Mapping[str, Tool]") -> list[Named]:
+def check_tools(
+    parts: Parts, reading: Reading, place: Place, own: "Mapping[str, Tool]", inner: Inner
+) -> list[Named]:
     """Look the tools of a flow up; what is wrong goes to ``reading.problems``.
 
     Args:
         parts: The flow.
         reading: Collects the problems.
-        root: What tools work in.
+        place: Where the flow lives; tools work in its root.
         own: Tools of plug-ins, by name.
+        inner: Looks at flows that are tools.
     """
     found: list[Named] = []
     seen: dict[str, ToolPart] = {}
     hidden = parts.variables()
     for part in parts.tools:
-        found.append(_named(part, reading, root, own, hidden))
+        if part.spec.use == AGENT and AGENT not in own:
+            found.append(_agent(part, reading, place, inner))
+        else:
+            found.append(_named(part, reading, place, own, hidden))
         first = seen.setdefault(part.name, part)
         if first is not part:
             message = f"two tools have the name {quoted(part.name)}"
@@ -71,9 +97,9 @@ def check_tools(parts: Parts, reading: Reading, root: Path, own: "Mapping[str, T
 
 
 def _named(
-    part: ToolPart, reading: Reading, root: Path, own: "Mapping[str, Tool]", hidden: frozenset[str]
+    part: ToolPart, reading: Reading, place: Place, own: "Mapping[str, Tool]", hidden: frozenset[str]
 ) -> Named:
-    name = part.spec.use or ""
+    name, root = part.spec.use or "", place.root
     if name in own:
         if part.spec.arguments:
             message = f"tool {quoted(name)} takes no parameters"
@@ -91,7 +117,39 @@ def _named(
     except (PermissionError, ValueError):
         reading.problems.append(_leads_out(part, root))
         return Named(part)
-    return Named(part, partial(make, name, root, params.model_dump(), hidden), found.subject)
+    given = params.model_dump()
+    if found.program:
+        first, argv = part.at("with", found.program, 0), given[found.program]
+        reading.problems += looked_up(first, argv[0], place)
+        given[found.program] = list(argv_of(first, argv))
+    return Named(part, partial(make, name, root, given, hidden), found.subject(params))
+
+
+def _agent(part: ToolPart, reading: Reading, place: Place, inner: Inner) -> Named:
+    """Look at a flow that is a tool, and report what is wrong with it as well."""
+    given = reading.valid(AgentParams, part.at("with"), (*part.loc, "with"), part.spec.arguments)
+    if given is None:
+        return Named(part)
+    node = part.at("with", "file")
+    target, name = beside(node.source, given.file)
+    wrong = outside(node, given.file, target, place.reach)
+    if wrong is None and not target.is_file():
+        help = "the path is relative to the file that wrote it"
+        wrong = node.problem("file-missing", f"the flow {quoted(name)} is not there", help=help)
+    if wrong is not None:
+        reading.problems.append(wrong)
+        return Named(part)
+    from turnchart.flows.subflows import FlowCycle, agent_tool
+
+    try:
+        flow = inner(Path(os.path.abspath(target)), name, given.params)
+    except FlowCycle as cycle:
+        reading.problems.append(node.problem("agent-cycle", "a flow cannot be its own tool", help=str(cycle)))
+        return Named(part)
+    reading.problems += flow.problems
+    if exit_code(flow.problems) or flow.parts is None:
+        return Named(part, flow=flow)
+    return Named(part, partial(agent_tool, flow), None, flow)
 
 
 def _leads_out(part: ToolPart, root: Path) -> Problem:
@@ -116,7 +174,7 @@ def _unknown(part: ToolPart, own: "Mapping[str, Tool]") -> Problem:
     node, name = part.at("use"), part.spec.use or ""
     if name in NOT_YET:
         return not_yet(node, f"tool {quoted(name)}")
-    known = [*TOOLBOX, *own]
+    known = sorted({*TOOLBOX, AGENT, *own})
     help = sentence(
         meant(name, known),
         f"tools: {', '.join(known)}. Yours come in by a plug-in; a file cannot import",
@@ -134,9 +192,19 @@ def check_permissions(parts: Parts, tools: Sequence[Named]) -> Iterator[Problem]
     rules = parts.file.permissions
     if rules is None:
         return
+    everywhere = [*tools, *_inner_tools(tools)]
     for verdict in _LISTS:
+        known = tools if verdict == "allow" else everywhere
         for i, text in enumerate(getattr(rules, verdict)):
-            yield from _rule(parts, verdict, parts.at("permissions", verdict, i), text, tools)
+            yield from _rule(parts, verdict, parts.at("permissions", verdict, i), text, known)
+
+
+def _inner_tools(tools: Sequence[Named]) -> Iterator[Named]:
+    """Yield the tools of the flows that are tools: what a flow denies or asks about holds for them too."""
+    for each in tools:
+        if each.flow is not None:
+            yield from each.flow.tools
+            yield from _inner_tools(each.flow.tools)
 
 
 def permissions_of(rules: PermissionRules | None) -> Permissions:

@@ -71,11 +71,15 @@ class Reading:
         env: The variables; None leaves every reference unknown.
         problems: What was found so far.
         references: ``${env:NAME}`` is filled in; where not, it is text like any other.
+        unexpanded: What holds references stays as it is written, and is not judged.
+        params: The params that the flow declares, with their values; None where nobody gave one.
     """
 
     env: Mapping[str, str] | None
     problems: list[Problem] = field(default_factory=list[Problem])
     references: bool = True
+    unexpanded: bool = False
+    params: Mapping[str, str | None] = field(default_factory=dict[str, "str | None"])
     _unknown: set[int] = field(default_factory=set[int])
 
     def plain(self, node: AnyNode) -> Any:
@@ -88,11 +92,11 @@ class Reading:
             self._unknown.add(id(node))
             return None
         if self.references and has_references(node):
-            text, problems = fill(node, self.env)
+            text, problems = fill(node, self.env, self.params)
             self.problems += problems
-            if text is None:
+            if text is None or self.unexpanded:
                 self._unknown.add(id(node))
-                return None
+                return node.text if self.unexpanded else None
             return text if node.style == "block" else Filled(text)
         return value_of(node.text) if node.style == "plain" else node.text
 
@@ -258,6 +262,7 @@ _REGEX: Final = ("regex", "pattern_regex")
 _PATTERNS: Final[Mapping[str, str]] = {
     schema.VARIABLE: "the name of an environment variable",
     schema.TOOL_NAME: "a name of letters, digits, _ and -",
+    schema.PARAM_NAME: "a name of letters, digits and _",
     schema.ADDRESS: "an address that begins with http:// or https://",
 }
 _YES: Final[Mapping[str, str]] = {

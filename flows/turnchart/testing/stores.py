@@ -1,14 +1,18 @@
 """What every store must do, as one function that the author of a store calls in a test."""
 
 from collections.abc import Callable, Sequence
+from typing import get_args
 from uuid import uuid4
 
 import anyio
+from anyio.lowlevel import checkpoint
 
 from turnchart.machine.entries import Entry, Frozen
 from turnchart.machine.errors import SessionLocked
+from turnchart.machine.inbox import Item
 from turnchart.machine.messages import AssistantMessage, ToolCall, UserMessage
-from turnchart.machine.stores import Store
+from turnchart.machine.session import Session
+from turnchart.machine.stores import Durability, Store
 
 Make = Callable[[str], Store]
 """Opens the session with this id. The same id again opens the same session; the store may exist or not."""
@@ -32,12 +36,15 @@ def check_store(make: Make, *, durable: bool = True) -> None:
         checks += [
             _loads_without_a_trace,
             _gives_back_what_it_took,
+            _keeps_the_order,
+            _can_be_read_while_it_is_written,
             _goes_on_after_a_reload,
             _keeps_sessions_apart,
             _refuses_what_does_not_follow,
             _has_one_writer,
             _writes_again_after_it_let_go,
             _refuses_to_write_behind_a_stranger,
+            _carries_a_session_over_a_crash,
         ]
     run = uuid4().hex[:8]
     for check in checks:
@@ -79,6 +86,7 @@ def _names_itself(make: _Named) -> None:
     store = make()
     _say(store.id and store.id == make().id, "a store has an `id`, the same one whenever it is opened")
     _say(store.where, "a store says in `where` where the log is kept")
+    _say(store.durability in get_args(Durability), "`durability` is `flush` or `fsync`")
     _say(store.dropped == "", "`dropped` is empty where nothing was left out")
 
 
@@ -110,11 +118,20 @@ def _flushes(make: _Named) -> None:
     """`flush` may be called at any time, and waits until all is safe."""
     store = make()
     anyio.run(store.flush)
-    _fill(store, SAMPLE)
-    anyio.run(store.flush)
+    _fill(store, SAMPLE[:1])
+    anyio.run(_flush_together, store)
     anyio.run(store.flush)
     store.close()
     anyio.run(store.flush)
+
+
+async def _flush_together(store: Store) -> None:
+    async with anyio.create_task_group() as tasks:
+        for entry in SAMPLE[1:]:
+            for _ in range(2):
+                tasks.start_soon(store.flush)
+            await checkpoint()
+            store.append(entry)
 
 
 def _gives_back_what_it_took(make: _Named) -> None:
@@ -129,6 +146,28 @@ def _gives_back_what_it_took(make: _Named) -> None:
     found = _loaded(make())
     _say(found == list(SAMPLE), "what comes back equals what went in, field by field")
     _say([entry.line() for entry in found] == expected, "what comes back is the same line, byte for byte")
+
+
+def _keeps_the_order(make: _Named) -> None:
+    """Entries come back in the order of their numbers, however many there are."""
+    store = make()
+    notes = [Entry(i, i - 1 if i else None, "custom", 1.0, Frozen(kind="note", data=i)) for i in range(120)]
+    _fill(store, notes)
+    store.close()
+    _say(_loaded(make()) == notes, "entries come back in the order of their numbers, not of their digits")
+
+
+def _can_be_read_while_it_is_written(make: _Named) -> None:
+    """What is read while somebody writes is a beginning of the log."""
+    writer = make()
+    _fill(writer, SAMPLE[:3])
+    reading = iter(make().load())
+    found = [next(reading)]
+    _fill(writer, SAMPLE[3:])
+    found += reading
+    writer.close()
+    rule = "what is read while somebody writes is a beginning of the log, with all that was there before"
+    _say(len(found) >= 3 and found == list(SAMPLE[: len(found)]), rule)
 
 
 def _loads_without_a_trace(make: _Named) -> None:
@@ -220,6 +259,27 @@ def _refuses_to_write_behind_a_stranger(make: _Named) -> None:
     rule = "`lock` raises SessionLocked where somebody else wrote after the load: the log moved on"
     _locked(early.lock, rule)
     _say(_loaded(make()) == [SAMPLE[0]], "a refused lock changes nothing")
+
+
+def _carries_a_session_over_a_crash(make: _Named) -> None:
+    """A session whose program was killed is opened again, closed and gone on with."""
+    session = Session(make())
+    item = Item("i0", "prompt", (UserMessage("hello", id="m0"),))
+    session.append("agent/inbox/spliced", session.inbox.insert("next-turn", item))
+    session.append("turn/start", Frozen(turn=1))
+    for splice in session.inbox.claim(opens=True, steering="all", follow_up="all"):
+        session.append("agent/inbox/spliced", splice.data)
+    session.store.close()  # as the end of its process does
+    again = Session(make())
+    _say(len(again.entries) == len(session.entries), "a session has after a crash what was appended before")
+    again.attach()
+    waiting = [each.id for each in again.inbox.next_turn]
+    _say(waiting == ["i0"], "what was claimed and not read waits again after a crash")
+    _say(again.brackets.reason == "interrupted", "a turn that a crash left open is closed as interrupted")
+    again.append_custom("note", "goes on")
+    again.close()
+    last = Session(make()).entries
+    _say([each.line() for each in last] == [each.line() for each in again.entries], "a session goes on")
 
 
 def _locked(act: Callable[[], object], rule: str) -> None:

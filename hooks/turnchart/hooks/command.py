@@ -8,10 +8,10 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
-from typing import Any, Final, cast
+from typing import Any, Final, Literal, cast
 
 from turnchart.machine.errors import TurnchartError
-from turnchart.machine.points import POINTS, AddContext, Allow, Decision, Payload, Point
+from turnchart.machine.points import POINTS, AddContext, Allow, Decision, Payload, Point, Ran, World
 
 PROTOCOL: Final = 1
 MAX_OUTPUT: Final = 1024 * 1024
@@ -36,6 +36,9 @@ class Command:
         env: Variables with their values.
         env_from: Variables that are passed on: their name there, and ours.
         timeout: In seconds.
+        cwd: Where it starts, relative to the root.
+        dialect: Whose protocol it speaks; None: ours.
+        tools: The built-in tools behind the names that a flow gave them; the dialect has names of its own.
     """
 
     point: str
@@ -43,12 +46,16 @@ class Command:
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     env_from: Mapping[str, str] = field(default_factory=dict[str, str])
     timeout: float = TIMEOUT
+    cwd: str = "."
+    dialect: Literal["claude_code"] | None = None
+    tools: Mapping[str, str] = field(default_factory=dict[str, str])
 
     async def __call__(self, payload: Payload) -> Payload | Decision | None:
         """Run the program and return what it answered.
 
         Raises:
             CommandFailed: If it does not answer as the protocol says.
+            DialectFailed: If it does not answer as its dialect says.
             OSError: If it cannot be started.
             RuntimeError: If the payload has no world to run programs in.
             TimeoutError: If it takes too long.
@@ -57,14 +64,29 @@ class Command:
             raise RuntimeError(
                 f"the program {self.argv[0]} needs a world to run in: pass world= to run_chain"
             )
+        if self.dialect is not None:
+            return await self._in_dialect(payload, payload.world)
         given = payload.json() | {"protocol": PROTOCOL, "point": self.point}
-        ran = await payload.world.run(
-            self.argv, stdin=json.dumps(given, ensure_ascii=False, default=_plain), timeout=self.timeout,
-            env=self._environment(payload),
-        )  # fmt: skip
+        ran = await self._run(payload, payload.world, given)
         if ran.exit_code != 0:
             raise CommandFailed(f"{self.argv[0]} ended with exit code {ran.exit_code}{_last(ran.errors)}")
         return answer(POINTS[self.point], payload, ran.output)
+
+    async def _in_dialect(self, payload: Payload, world: World) -> Payload | Decision | None:
+        from turnchart.hooks import claude_code  # most flows have no such program
+
+        given = claude_code.question(self.point, payload, self.tools, self.cwd)
+        if given is None:
+            return None
+        ran = await self._run(payload, world, given, CLAUDE_PROJECT_DIR=world.root)
+        _check_size(ran.output)
+        return claude_code.answer(self.point, payload, ran, self.tools)
+
+    async def _run(self, payload: Payload, world: World, given: dict[str, Any], **env: str) -> Ran:
+        return await world.run(
+            self.argv, stdin=json.dumps(given, ensure_ascii=False, default=_plain), timeout=self.timeout,
+            env={**env, **self._environment(payload)}, cwd=self.cwd,
+        )  # fmt: skip
 
     def _environment(self, payload: Payload) -> dict[str, str]:
         ours = {name: os.environ[other] for name, other in self.env_from.items() if other in os.environ}
@@ -99,8 +121,7 @@ def answer(point: Point, payload: Payload, output: str) -> Payload | Decision | 
 
 
 def _parsed(output: str) -> dict[str, Any]:
-    if len(output.encode(errors="replace")) > MAX_OUTPUT:
-        raise CommandFailed("it wrote more than 1 MiB to stdout")
+    _check_size(output)
     if not output.strip():
         return {}
     try:
@@ -110,6 +131,11 @@ def _parsed(output: str) -> dict[str, Any]:
     if not isinstance(said, dict):
         raise CommandFailed(f"stdout is no JSON object but {json.dumps(said)[:80]}")
     return cast("dict[str, Any]", said)
+
+
+def _check_size(output: str) -> None:
+    if len(output.encode(errors="replace")) > MAX_OUTPUT:
+        raise CommandFailed("it wrote more than 1 MiB to stdout")
 
 
 def _decision(point: Point, word: object) -> type[Decision] | None:

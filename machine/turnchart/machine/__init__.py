@@ -14,12 +14,15 @@ if TYPE_CHECKING:
     from turnchart.machine.approvals import Question as Question
     from turnchart.machine.approvals import Refuse as Refuse
     from turnchart.machine.clock import Clock as Clock
+    from turnchart.machine.compaction import Compacted as Compacted
+    from turnchart.machine.config import Compaction as Compaction
     from turnchart.machine.config import Limits as Limits
     from turnchart.machine.config import Queues as Queues
     from turnchart.machine.config import RetryPolicy as RetryPolicy
     from turnchart.machine.entries import Entry as Entry
     from turnchart.machine.errors import AgentBusy as AgentBusy
     from turnchart.machine.errors import AppendRefused as AppendRefused
+    from turnchart.machine.errors import CompactionFailed as CompactionFailed
     from turnchart.machine.errors import HookFailed as HookFailed
     from turnchart.machine.errors import InternalError as InternalError
     from turnchart.machine.errors import RequestFailed as RequestFailed
@@ -49,6 +52,7 @@ if TYPE_CHECKING:
     from turnchart.machine.models import Model as Model
     from turnchart.machine.models import ModelRequest as ModelRequest
     from turnchart.machine.models import PreparedCall as PreparedCall
+    from turnchart.machine.navigating import Moved as Moved
     from turnchart.machine.permissions import Permissions as Permissions
     from turnchart.machine.scripted import Reply as Reply
     from turnchart.machine.scripted import ScriptedModel as ScriptedModel
@@ -57,6 +61,7 @@ if TYPE_CHECKING:
     from turnchart.machine.states import Event as Event
     from turnchart.machine.states import Facts as Facts
     from turnchart.machine.states import State as State
+    from turnchart.machine.statistics import Statistics as Statistics
     from turnchart.machine.table import LIFECYCLE as LIFECYCLE
     from turnchart.machine.table import Row as Row
     from turnchart.machine.table import Table as Table
@@ -73,12 +78,13 @@ _MODULES = {
     "agent": ("Agent",),
     "approvals": ("Approve", "ApproveForSession", "Question", "Refuse"),
     "clock": ("Clock",),
-    "config": ("Limits", "Queues", "RetryPolicy"),
+    "compaction": ("Compacted",),
+    "config": ("Compaction", "Limits", "Queues", "RetryPolicy"),
     "entries": ("Entry",),
     "errors": (
-        "AgentBusy", "AppendRefused", "HookFailed", "InternalError", "RequestFailed", "ScriptError",
-        "SessionCorrupt", "SessionError", "SessionLocked", "SessionReadOnly", "TransitionError", "TurnFailed",
-        "TurnchartError", "UnknownModel",
+        "AgentBusy", "AppendRefused", "CompactionFailed", "HookFailed", "InternalError", "RequestFailed",
+        "ScriptError", "SessionCorrupt", "SessionError", "SessionLocked", "SessionReadOnly",
+        "TransitionError", "TurnFailed", "TurnchartError", "UnknownModel",
     ),
     "inbox": ("Item", "Queued"),
     "kinds": ("register_message",),
@@ -87,11 +93,13 @@ _MODULES = {
         "ToolResultMessage", "UserMessage", "normalize_prompt_input",
     ),
     "models": ("Model", "ModelRequest", "PreparedCall"),
+    "navigating": ("Moved",),
     "permissions": ("Permissions",),
     "scripted": ("Reply", "ScriptedModel"),
     "session": ("Session",),
     "signals": ("Signal",),
     "states": ("Event", "Facts", "State"),
+    "statistics": ("Statistics",),
     "table": ("LIFECYCLE", "Row", "Table"),
     "tools": ("Tool", "ToolContext", "ToolFailed", "tool"),
     "turn": ("Turn",),
@@ -111,6 +119,9 @@ __all__ = [
     "ApproveForSession",
     "AssistantMessage",
     "Clock",
+    "Compacted",
+    "Compaction",
+    "CompactionFailed",
     "CustomMessage",
     "Entry",
     "Event",
@@ -124,6 +135,7 @@ __all__ = [
     "Message",
     "Model",
     "ModelRequest",
+    "Moved",
     "Permissions",
     "PreparedCall",
     "Question",
@@ -143,6 +155,7 @@ __all__ = [
     "SessionReadOnly",
     "Signal",
     "State",
+    "Statistics",
     "Table",
     "Text",
     "Thinking",

@@ -165,7 +165,7 @@ class Acts:
             self.signals.deliver_now(self._start_short)
 
     def in_body(self) -> bool:
-        """The body of an async tool runs now."""
+        """The body of an async tool runs now, or a job of maintenance."""
         return bool(self.bodies) and _current_task() in self.bodies
 
     def _driving(self) -> bool:

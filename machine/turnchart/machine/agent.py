@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, cast
 import anyio
 
 from turnchart.machine import effects
-from turnchart.machine.acts import NO_WAITERS, Waiter, turn_of
+from turnchart.machine.acts import NO_TASKS, NO_WAITERS, Waiter, turn_of
 from turnchart.machine.driver import first_error
 from turnchart.machine.entries import SIGNALS, Entry
 from turnchart.machine.errors import AgentBusy, AppendRefused, SessionError, SessionReadOnly, TurnFailed
@@ -396,7 +396,11 @@ class Agent(Moving, Outfit):
         return self.state is State.IDLE and self.pending
 
     async def idle(self) -> None:
-        """Wait until the agent rests and its listeners have heard so. Never raises for a failed turn."""
+        """Wait until the agent rests and its listeners have heard so. Never raises for a failed turn.
+
+        Raises:
+            RuntimeError: If a hook, a listener, a tool or a job of this agent waits for its own end.
+        """
         await self.rested()
 
     def on(self, kind: str, listener: Listener) -> Callable[[], None]:
@@ -478,10 +482,11 @@ class Agent(Moving, Outfit):
         self.mend()
         before, self.turning = self.turning, Turning(self.turning.number)
         self.go(Event.MAINTAIN)
-        during = self.turning
+        during, self.bodies = self.turning, {anyio.get_current_task().id}
         try:
             return await job(self)
         finally:
+            self.bodies = NO_TASKS
             self._latched = self._latched and self.pending and self._open
             try:
                 self.flush_writes()

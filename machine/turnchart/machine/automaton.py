@@ -40,8 +40,10 @@ RECOVERY: tuple[Line, ...] = (
 )
 """What opening a session says to close a turn that a crash left open, wherever that turn stood."""
 
-CUTS = frozenset((Event.CANCEL, Event.FAIL))
+CUTS = frozenset((Event.CANCEL, Event.FAIL, Event.MAINTAINED))
 """The events that may come before a state has said all it has to say."""
+_ORDERED = TURN_STATES | {State.MAINTENANCE}
+"""The states that say what they say in order; the others say it in any."""
 
 _FAMILIES: Mapping[str, tuple[str, ...]] = {"writes": WRITES}
 _VARIANTS = {"turn/end": "reason", "agent/status": "status", "agent/assistant-stream": "frame"}
@@ -99,7 +101,7 @@ class Automaton:
         for node in range(last):
             if self.state[node] in TURN_STATES and node not in self._ended:
                 self._jump(node, self.recovery)
-        mute = {state for state in State if not table.says[state]}
+        mute = {State.MAINTENANCE, *(state for state in State if not table.says[state])}
         self._unseen = frozenset((
             *range(last, len(self.edges)), *self._ended,
             *(node for node in range(last) if self.state[node] in mute),
@@ -134,8 +136,8 @@ class Automaton:
     def where(self, nodes: Iterable[int]) -> tuple[State, ...]:
         """Return the states that the walk can be in, in the order of a turn.
 
-        Counted only where nothing else fits: recovery, a row that has ended its turn, and a state that says
-        nothing.
+        Counted only where nothing else fits: recovery, a row that has ended its turn, a state that says
+        nothing, and maintenance, which begins and ends without a letter.
         """
         nodes = frozenset(nodes)
         seen = {self.state[node] for node in (nodes - self._unseen or nodes)}
@@ -160,13 +162,13 @@ class Automaton:
 
     def _add_state(self, state: State, table: Table) -> None:
         entry, first = self.entry[state], len(self.edges)
-        if state in TURN_STATES:
+        if state in _ORDERED:
             out = self._say(entry, table.says[state])
             inside = [entry, *range(first, len(self.edges))]
         else:
             out, inside = entry, [entry]
         for line in _flat(table.says[state]):
-            if state not in TURN_STATES or _roams(line):
+            if state not in _ORDERED or _roams(line):
                 for node in inside:
                     self._edge(node, self._letters(line), node, line)
         rows = [row for row in table.rows if row.source is state]

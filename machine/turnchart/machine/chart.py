@@ -75,6 +75,7 @@ def _row(
 
 
 _HOOK_RESULT = "a dispatch that decided, changed or failed writes down what it did"
+_LEFT = "moving in the tree with a summary of what is left"
 _EVERY_STATE = "leaves the main line from every state; the table view shows it"
 _NEXT_TURN = "the next queued prompt: the same line once more, without idle between"
 _WRITES_NOW = "what was asked for while the step ran, in order"
@@ -100,6 +101,27 @@ _PROCEEDS = "next-step input is pending"
 
 def _recorded() -> Line:
     return silent(Kind.LOG, "hook/result", times="*", reason=_HOOK_RESULT)
+
+
+def _compacts() -> tuple[Line, ...]:
+    """Return what making the conversation shorter says, wherever that happens."""
+    needed = "only where the conversation is to be made shorter"
+    return (
+        silent(Kind.HOOK, "compact", times="?", reason=needed),
+        _recorded(),
+        opt(
+            "the conversation is made shorter",
+            silent(Kind.LOG, "compaction/start", reason=needed),
+            loop(
+                "results that are too long",
+                silent(Kind.LOG, "compaction/prune", reason="shortened before anything else"),
+                silent(Kind.LOG, "tool/result", times="?", reason="the shorter one, unless it was refused"),
+            ),
+            silent(Kind.CALL, "summarise", times="*", reason="only where a model writes the summary"),
+            silent(Kind.LOG, "compaction", times="?", reason="only where that is not enough"),
+            silent(Kind.LOG, "compaction/end", reason=needed),
+        ),
+    )
 
 
 class Lifecycle(StateMachine):
@@ -133,6 +155,7 @@ class Lifecycle(StateMachine):
         "pre-step",
         hook("pre_step", HOOKS, "agent/pre-step", again=True),
         _recorded(),
+        *_compacts(),
         reply(HOOKS, D, "authoritative reject or enter(messages)", again=True),
     )
     requesting = _state(
@@ -162,6 +185,7 @@ class Lifecycle(StateMachine):
         "retrying",
         hook("request_error", HOOKS, "agent/request-error"),
         _recorded(),
+        *_compacts(),
         reply(HOOKS, D, "return retry action or preserve the original error"),
         silent(Kind.LOG, "llm/retry", times="?", reason="before the wait of a retry"),
         silent(Kind.LOG, "llm/retry-started", times="?", reason="after the wait of a retry"),
@@ -203,7 +227,16 @@ class Lifecycle(StateMachine):
         silent(Kind.CALL, "poll_steering", times="?", reason="the callback form of the inbox"),
         silent(Kind.CALL, "poll_follow_up", times="?", reason="the callback form of the inbox"),
     )
-    maintenance = _state("maintenance")
+    maintenance = _state(
+        "maintenance",
+        opt(
+            "a branch is left with a summary",
+            silent(Kind.CALL, "summarise", times="*", reason=_LEFT),
+            silent(Kind.LOG, "leaf", "branch_summary", times="*", reason=_LEFT),
+        ),
+        *_compacts(),
+        silent(Kind.LOG, "writes", times="*", reason="written at once while no turn is open", anywhere=True),
+    )
 
     wake = _row(idle, claiming, None, call(Part.AGENT, D, "queued work wakes driver"), *_OPENS)
     claimed = _row(claiming, pre_step)

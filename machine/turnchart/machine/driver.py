@@ -274,8 +274,8 @@ class Driver(Acts):
         """
         if self._driving() or self._telling() or self.in_body():
             raise RuntimeError(
-                "this would wait for itself: hooks, listeners and tools run inside the turn;"
-                " use follow_up() or steer()"
+                "this would wait for itself: hooks, listeners and tools run inside the turn,"
+                " a job inside its maintenance; use follow_up() or steer()"
             )
 
     async def rested(self) -> None:

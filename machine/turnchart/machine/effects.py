@@ -9,11 +9,12 @@ from anyio.lowlevel import checkpoint
 
 from turnchart.machine.chain import Verdict
 from turnchart.machine.context import RUNTIME_CONTEXT
+from turnchart.machine.cooling import next_model
 from turnchart.machine.driver import EFFECTS, LEFT_OPEN, Driver
 from turnchart.machine.entries import Frozen
 from turnchart.machine.errors import RequestFailed
 from turnchart.machine.inbox import Item, Origin, Target
-from turnchart.machine.messages import RETRIED_KINDS, Failure, Message, UserMessage, normalize_prompt_input
+from turnchart.machine.messages import Failure, Message, UserMessage, normalize_prompt_input
 from turnchart.machine.points import (
     AfterStep,
     Assemble,
@@ -116,7 +117,7 @@ def _facts_message(agent: Outfit, facts: Any) -> Message | None:
 
 async def pre_step(driver: Driver) -> Event:
     """Let the proposed step in, or not."""
-    now = driver.turning
+    agent, now = cast("Outfit", driver), driver.turning
     proposed = now.messages
     verdict = await driver.ask("pre_step", lambda: _proposal(driver, proposed))
     now.series = False
@@ -131,6 +132,10 @@ async def pre_step(driver: Driver) -> Event:
     if not now.messages and not now.owed:
         now.reason = now.reason or "completed"
         now.calls = ()
+    elif agent.session.view.window is not None and agent.compaction.strategy != "none":
+        from turnchart.machine.compaction import relieve
+
+        await relieve(agent)
     return Event.ENTER
 
 
@@ -144,8 +149,10 @@ def _proposal(driver: Driver, messages: tuple[Message, ...]) -> PreStep:
 
 
 async def retrying(driver: Driver) -> Event:
-    """Ask who tries again: the flow's chain, then the policy, then the fallback models."""
+    """Ask who tries again: the flow's chain, compaction, the policy, then the fallback models."""
     agent, now = cast("Outfit", driver), driver.turning
+    if agent.session.barriers:
+        await agent.session.flush()
     failure = now.failure or Failure("unknown")
     try:
         verdict = await driver.ask("request_error", lambda: _request_error(driver, failure))
@@ -155,15 +162,23 @@ async def retrying(driver: Driver) -> Event:
         return Event.CANCEL
     decision = driver.decided(verdict)
     by = _by(verdict)
+    if isinstance(decision, Retry) and (refused := _one_too_many(agent, by)):
+        now.error, now.reason = RequestFailed(failure, note=refused), "error"
+        return Event.GIVE_UP
+    if decision is None and failure.kind == "context_window" and await _compacted(agent):
+        decision, by = Retry(), "compaction"
     if decision is None:
         decision = _policy(agent, failure)
         by = "policy"
     if decision is None:
-        decision = _fallback(agent)
+        model = _next_model(agent)
+        decision = Retry(0, model) if model else None
         by = "fallback"
     if not isinstance(decision, Retry):
         now.error, now.reason = RequestFailed(failure), "error"
         return Event.GIVE_UP
+    if decision.model is not None and agent.cooling is not None:
+        agent.cooling.rest(now.model, agent.clock.now())
     await _wait(driver, failure, decision, by)
     return Event.RETRY
 
@@ -172,33 +187,41 @@ def _by(verdict: Verdict | None) -> str:
     return verdict.by if verdict is not None else ""
 
 
+def _one_too_many(agent: Outfit, by: str) -> str:
+    """Return what to say of a hook's retry that is one too many for its step; empty where it is not."""
+    most = agent.limits.max_retries
+    if most is None or agent.turning.retries < most:
+        return ""
+    return f"; hook `{by}` asked for it again, but limits.max_retries ({most}) are spent in this step"
+
+
 def _request_error(driver: Driver, failure: Failure) -> RequestError:
     now = driver.turning
     return RequestError(
         kind=failure.kind, status=failure.status, retry_after=failure.retry_after, message=failure.message,
-        attempt=now.attempts.get(now.model, 1), model=now.model, **driver.common(),
+        attempt=now.attempts.get(now.model, 1), model=now.model, fallback=_next_model(cast("Outfit", driver)),
+        **driver.common(),
     )  # fmt: skip
+
+
+async def _compacted(agent: Outfit) -> bool:
+    """Make the conversation shorter that did not fit; return whether that was done."""
+    from turnchart.machine.compaction import overflow
+
+    return await overflow(agent)
 
 
 def _policy(agent: Outfit, failure: Failure) -> Retry | None:
     """Return what the retry policy says; None where it gives up."""
-    now, policy = agent.turning, agent.retry
-    attempts = now.attempts.get(now.model, 1)
-    kinds = now.retry_kinds if policy.retry_on is RETRIED_KINDS else policy.retry_on
-    if failure.kind not in kinds or attempts >= policy.max_attempts:
-        return None
-    if failure.retry_after is not None and policy.honor_retry_after:
-        return Retry(failure.retry_after) if failure.retry_after <= policy.max_delay else None
-    ceiling = min(policy.max_delay, policy.base_delay * 2 ** min(attempts - 1, 60))
-    return Retry(agent.rng.uniform(0, ceiling))
+    now = agent.turning
+    wait = agent.retry.wait(failure, now.attempts.get(now.model, 1), now.retry_kinds, agent.rng)
+    return None if wait is None else Retry(wait)
 
 
-def _fallback(agent: Outfit) -> Retry | None:
-    """Return a try with the next model of the fallback list that this step did not ask yet."""
-    for model in agent.fallback:
-        if model not in agent.turning.attempts:
-            return Retry(0, model)
-    return None
+def _next_model(agent: Outfit) -> str:
+    """Return the next model that this step did not ask yet; empty for none."""
+    own = agent.session.view.model or agent.model_id
+    return next_model(own, agent.fallback, agent.turning.attempts, agent.cooling, agent.clock.now())
 
 
 async def _wait(driver: Driver, failure: Failure, decision: Retry, by: str) -> None:
@@ -228,6 +251,8 @@ async def _wait(driver: Driver, failure: Failure, decision: Retry, by: str) -> N
 async def stopping(driver: Driver) -> Event:
     """The boundary of every step: hooks, limits, and on a natural stop the last word."""
     agent, now = cast("Outfit", driver), driver.turning
+    if agent.session.barriers:
+        await agent.session.flush()
     verdict = await driver.ask(
         "after_step", lambda: AfterStep(message=now.message, results=now.results, **driver.common())
     )

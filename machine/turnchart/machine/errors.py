@@ -12,6 +12,7 @@ TurnchartError
 │   └── SessionCorrupt       the stored log is not what we wrote
 ├── HookFailed               a hook raised, timed out or answered nonsense
 ├── RequestFailed            the model's failure, as an exception
+├── CompactionFailed         a conversation could not be made shorter
 ├── ScriptError              a scripted model was called too often, or too seldom
 └── UnknownModel             no resolver knows the model's id
 """
@@ -138,6 +139,20 @@ class RequestFailed(TurnchartError):
         self.note = note
         text = f": {failure.message}" if failure.message else ""
         super().__init__(f"model request failed ({failure.kind}){text}{note}")
+
+
+class CompactionFailed(TurnchartError):
+    """A conversation could not be made shorter; it is as it was.
+
+    Attributes:
+        code: ``off`` (strategy none), ``nothing`` (there is nothing to replace), ``vetoed`` (by a hook),
+            ``aborted``, ``changed`` (the conversation went on meanwhile), ``not_shorter``, or ``summary``
+            (the model gave none).
+    """
+
+    def __init__(self, code: str, text: str) -> None:
+        self.code = code
+        super().__init__(text)
 
 
 class ScriptError(TurnchartError):

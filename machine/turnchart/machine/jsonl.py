@@ -9,13 +9,11 @@ what writers that were killed left half-written.
 
 import os
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from threading import Lock
 from typing import Any, BinaryIO, NamedTuple
 
-from anyio import to_thread
-
+from turnchart.machine.disk import Disk
 from turnchart.machine.entries import Entry, decode, encode
 from turnchart.machine.errors import SessionCorrupt, SessionError, SessionLocked
 from turnchart.machine.locks import WriterLock
@@ -25,7 +23,6 @@ VERSION = 1
 """The format that this program writes, and the newest that it reads."""
 
 _HEADER = b'{"turnchart":'
-_sync_data = getattr(os, "fdatasync", os.fsync)  # macOS has only fsync
 
 
 class _End(NamedTuple):
@@ -61,8 +58,7 @@ class JsonlStore:
         self._lock = WriterLock(self._beside(".lock"), f"session {self.id} ({self.path})")
         self._end: _End | None = None
         self._fd: int | None = None
-        self._synced = 0
-        self._syncing = Lock()
+        self._disk: Disk | None = None
 
     @property
     def where(self) -> str:
@@ -87,28 +83,7 @@ class JsonlStore:
         if file is None:
             return ""
         with file:
-            return self._header(file.readline())
-
-    def _header(self, line: bytes) -> str:
-        """Return the id that a header line names; an empty one where the line is torn."""
-        if not line.endswith(b"\n") and (line.startswith(_HEADER) or _HEADER.startswith(line)):
-            return ""
-        try:
-            header: Any = decode(line.decode())
-            version, id = header["turnchart"], header["session"]
-        except DAMAGED:
-            version = id = None
-        if type(version) is not int or type(id) is not str or not id:
-            raise SessionCorrupt(
-                f"{self.path}:1: this is no Turnchart session: the first line of one is its header,"
-                ' {"turnchart":1,"session":...}'
-            )
-        if version > VERSION:
-            raise SessionError(
-                f"{self.path} was written by a newer Turnchart (format {version}, this one reads up to"
-                f" {VERSION}); upgrade Turnchart to open it"
-            )
-        return id
+            return header_id(self.path, file.readline())
 
     def load(self) -> Iterator[Entry]:
         """Yield the entries, oldest first. Writes nothing and takes no lock.
@@ -123,7 +98,7 @@ class JsonlStore:
             return
         with file:
             header = file.readline()
-            if not self._header(header):
+            if not header_id(self.path, header):
                 self._note_end(_End(0, 0, header))
                 return
             size, seq, torn = len(header), 0, b""
@@ -158,7 +133,7 @@ class JsonlStore:
     def _corrupt(self, seq: int, what: str) -> SessionCorrupt:
         return SessionCorrupt(
             f"{self.path}:{seq + 2}: {what}. The file was damaged or changed by hand: restore a copy, or run"
-            f" `turnchart sessions repair {self.path}`, which keeps what stands before this line"
+            f" `turnchart sessions repair {self.path}`, which writes one of what can be saved"
         )
 
     def _note_end(self, end: _End) -> None:
@@ -178,15 +153,18 @@ class JsonlStore:
 
         Raises:
             SessionLocked: If somebody else writes the file, or has written it since it was loaded here.
-            SessionError: If the file cannot be locked or read.
+            SessionError: If the file cannot be locked, read or written.
         """
         if self._lock.held:
             return
         self._lock.acquire()
         try:
-            self._set_aside(self._unchanged())
+            end = self._unchanged()
+            if end.size or end.torn:
+                self._create()
+            self._set_aside(end)
         except BaseException:
-            self._lock.release()
+            self._let_go()
             raise
 
     def _unchanged(self) -> _End:
@@ -227,10 +205,12 @@ class JsonlStore:
             raise ValueError(f"entry {entry.seq} cannot follow the {end.entries} entries of {self.path}")
         line = f"{entry.line()}\n".encode()
         if not end.size:
-            line = self._first_line(entry.time) + line
+            line = header_line(self.id, entry.time) + line
         fd = self._create() if self._fd is None else self._fd
         try:
             written = os.write(fd, line)
+            if written != len(line):
+                written += os.write(fd, line[written:])  # says why, where the disk is full
             if written != len(line):
                 raise OSError(f"only {written} of {len(line)} bytes could be written to {self.path}")
         except BaseException:
@@ -238,13 +218,15 @@ class JsonlStore:
             raise
         self._end = _End(end.size + len(line), end.entries + 1, b"")
 
-    def _first_line(self, created: float) -> bytes:
-        header = {"turnchart": VERSION, "session": self.id, "created": float(created)}
-        return f"{encode(header)}\n".encode()
-
     def _create(self) -> int:
-        self._fd = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        return self._fd
+        try:
+            fd = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        except OSError as error:
+            raise SessionError(
+                f"{self.path} cannot be written: {error.strerror}; let this user write it, or work on a copy"
+            ) from error
+        self._fd, self._disk = fd, Disk(fd, self.path.parent)
+        return fd
 
     def _undo(self, fd: int, end: _End) -> None:
         """Take back what a failed write left; where that fails too, the next lock finds a torn line."""
@@ -254,6 +236,50 @@ class JsonlStore:
             self._end = None
             self.close()
 
+    # -- whole sessions ------------------------------------------------------------------------
+
+    def create(self, entries: Iterable[Entry]) -> None:
+        """Write a new session as a whole: where this fails, or the process is killed, there is none.
+
+        Raises:
+            SessionLocked: If somebody else writes the file.
+            SessionError: If the file is there already, or cannot be written.
+        """
+        self._lock.acquire()
+        part = self._beside(f".{os.getpid()}.part")
+        try:
+            if self.path.exists():
+                raise SessionError(f"{self.path} is there already; choose another place")
+            with part.open("wb") as file:
+                for entry in entries:
+                    if not entry.seq:
+                        file.write(header_line(self.id, entry.time))
+                    file.write(f"{entry.line()}\n".encode())
+                file.flush()
+                os.fsync(file.fileno())
+            part.replace(self.path)
+        except OSError as error:
+            raise SessionError(f"{self.path} cannot be written: {error.strerror}") from error
+        finally:
+            part.unlink(missing_ok=True)
+            self._lock.release()
+
+    def delete(self) -> None:
+        """Delete the session, with what was set aside of it; a damaged one too.
+
+        Raises:
+            SessionLocked: If somebody else writes the file.
+            SessionError: If it cannot be deleted.
+        """
+        self._lock.acquire()
+        try:
+            self.path.unlink(missing_ok=True)
+            self._beside(".torn").unlink(missing_ok=True)
+        except OSError as error:
+            raise SessionError(f"{self.path} cannot be deleted: {error.strerror}") from error
+        finally:
+            self._let_go()
+
     # -- safety --------------------------------------------------------------------------------
 
     async def flush(self) -> None:
@@ -262,34 +288,58 @@ class JsonlStore:
         Raises:
             OSError: If the disk refuses; what was appended may be lost.
         """
-        if self.durability == "fsync" and self._fd is not None and self._end:
-            size = self._end.size
-            if self._synced < size:
-                await to_thread.run_sync(self._sync, size)
-
-    def _sync(self, size: int) -> None:
-        with self._syncing:
-            if self._fd is None or self._synced >= size:
-                return
-            if not self._synced:
-                _sync_folder(self.path.parent)  # the file may be new, and is lost with its name
-            reached = self._end.size if self._end else size
-            _sync_data(self._fd)
-            self._synced = reached
+        if self.durability == "fsync" and self._disk is not None and self._end is not None:
+            await self._disk.reach(self._end.size)
 
     def close(self) -> None:
         """Give the lock and the file up; a second call does nothing, and a later append locks again."""
-        if self.durability == "fsync" and self._end:
-            self._sync(self._end.size)
-        with self._syncing:
-            if self._fd is not None:
-                os.close(self._fd)
-                self._fd = None
+        try:
+            if self.durability == "fsync" and self._disk is not None and self._end is not None:
+                self._disk.sync(self._end.size)
+        finally:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        disk, self._disk, self._fd = self._disk, None, None
+        if disk is not None:
+            disk.close()
         self._lock.release()
 
     def __del__(self) -> None:
         if getattr(self, "_fd", None) is not None:
             self.close()
+
+
+def header_line(id: str, created: float) -> bytes:
+    """Return the first line of the file of a session."""
+    return f"{encode({'turnchart': VERSION, 'session': id, 'created': float(created)})}\n".encode()
+
+
+def header_id(path: Path, line: bytes) -> str:
+    """Return the id that a header line names; an empty one where the line is torn.
+
+    Raises:
+        SessionCorrupt: If it is no header.
+        SessionError: If it is one of a newer format.
+    """
+    if not line.endswith(b"\n") and (line.startswith(_HEADER) or _HEADER.startswith(line)):
+        return ""
+    try:
+        header: Any = decode(line.decode())
+        version, id = header["turnchart"], header["session"]
+    except DAMAGED:
+        version = id = None
+    if type(version) is not int or version < 1 or type(id) is not str or not id:
+        raise SessionCorrupt(
+            f"{path}:1: this is no Turnchart session: the first line of one is its header,"
+            ' {"turnchart":1,"session":...}'
+        )
+    if version > VERSION:
+        raise SessionError(
+            f"{path} was written by a newer Turnchart (format {version}, this one reads up to"
+            f" {VERSION}); upgrade Turnchart to open it"
+        )
+    return id
 
 
 def _holds_entry(line: bytes) -> bool:
@@ -303,11 +353,3 @@ def _holds_entry(line: bytes) -> bool:
         else:
             return True
     return False
-
-
-def _sync_folder(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

@@ -83,6 +83,10 @@ class Payload:
         """Tell the user something: the signal ``notice``."""
         self._world().notice(text)
 
+    def inject(self, text: str) -> None:
+        """Tell the model something with the next request, without waking the agent."""
+        self._world().inject(text, f"hook {self.id}")
+
     def _world(self) -> World:
         if self.world is None:
             raise RuntimeError(
@@ -183,7 +187,11 @@ class Stream(Payload):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestError(Payload):
-    """A request failed. ``attempt`` counts within step and model, from 1; ``retry_after`` is in seconds."""
+    """A request failed. ``attempt`` counts within step and model, from 1; ``retry_after`` is in seconds.
+
+    Attributes:
+        fallback: The next model of the flow's fallback list; empty where there is none left in this step.
+    """
 
     kind: FailureKind = "unknown"
     status: int | None = None
@@ -191,6 +199,7 @@ class RequestError(Payload):
     attempt: int = 1
     model: str = ""
     message: str = ""
+    fallback: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

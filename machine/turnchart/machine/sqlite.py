@@ -14,7 +14,7 @@ reads the file but through SQLite.
 import os
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 from uuid import uuid4
 
+from turnchart.machine.disk import Disk
 from turnchart.machine.entries import Entry, decode
 from turnchart.machine.errors import SessionCorrupt, SessionError, SessionLocked
 from turnchart.machine.locks import WriterLock
@@ -45,6 +46,8 @@ _TABLES = frozenset(("meta", "sessions", "entries"))
 _SMALLEST = 512
 """Bytes of the smallest SQLite file; SQLite takes what is smaller for an empty one, and overwrites it."""
 _INSERT = "INSERT INTO entries VALUES (?, ?, ?, ?, ?)"
+_LINES = "SELECT CAST(line AS BLOB) FROM entries WHERE session = ? ORDER BY seq"
+"""As bytes: what is no UTF-8 is found line by line."""
 _SESSIONS = """
     SELECT id, created,
         (SELECT time FROM entries WHERE session = id ORDER BY seq DESC LIMIT 1),
@@ -100,7 +103,7 @@ class SqliteStore:
     Args:
         path: The file. The first append makes it; its folder is made with the first lock.
         id: Which session. None: the only one of the file, or a new one where it has none.
-        durability: ``flush``: a killed process loses nothing appended. ``fsync``: a power cut neither.
+        durability: See ``Durability``.
 
     Raises:
         SessionError: If ``id`` is None and the file has several sessions, or if the file cannot be read.
@@ -116,6 +119,7 @@ class SqliteStore:
         self.id = id or self._only_id()
         self._lock = WriterLock(self._lock_path(), f"session {self.id} ({self.path})")
         self._db: sqlite3.Connection | None = None
+        self._disk: Disk | None = None
         self._next: int | None = None
 
     @property
@@ -147,15 +151,15 @@ class SqliteStore:
             SessionCorrupt: If the file is no store of ours, or an entry is damaged; the message names it.
             SessionError: If the file cannot be read, or is of a newer format.
         """
-        lines = _rows(self.path, "SELECT line FROM entries WHERE session = ? ORDER BY seq", self.id)
+        lines = _rows(self.path, _LINES, self.id)
         for seq, (line,) in enumerate(lines):
             yield self._entry(line, seq)
         if not self._lock.held:
             self._next = len(lines)
 
-    def _entry(self, line: str, seq: int) -> Entry:
+    def _entry(self, line: bytes, seq: int) -> Entry:
         try:
-            entry = Entry.of(decode(line))
+            entry = Entry.of(decode(line.decode()))
         except DAMAGED as error:
             raise self._corrupt(seq, why(error)) from error
         if entry.seq != seq:
@@ -165,7 +169,8 @@ class SqliteStore:
     def _corrupt(self, seq: int, what: str) -> SessionCorrupt:
         return SessionCorrupt(
             f"{self.path}: session {self.id}, entry {seq}: {what}. The file was damaged or changed by hand:"
-            f" restore a copy, or run `turnchart sessions repair {self.id}`, which keeps what stands before"
+            f" restore a copy, or run `turnchart sessions repair {self.id}`, which writes one of what can be"
+            " saved"
         )
 
     # -- writing -------------------------------------------------------------------------------
@@ -242,25 +247,94 @@ class SqliteStore:
 
     def _prepare(self, db: sqlite3.Connection) -> None:
         db.execute("PRAGMA journal_mode = WAL")
-        db.execute(f"PRAGMA synchronous = {'FULL' if self.durability == 'fsync' else 'NORMAL'}")
+        db.execute("PRAGMA synchronous = NORMAL")  # `flush` waits for the disk, an append does not
         with db:
             db.execute("BEGIN IMMEDIATE")
             if not _is_store(db, self.path):
                 for statement in _SCHEMA:
                     db.execute(statement)
 
+    # -- whole sessions ------------------------------------------------------------------------
+
+    def create(self, entries: Iterable[Entry]) -> None:
+        """Write a new session as a whole: where this fails, or the process is killed, there is none.
+
+        Raises:
+            SessionLocked: If somebody else writes the session.
+            SessionError: If there is a session with this id already, or the file cannot be written.
+        """
+        self.lock()
+        try:
+            if self._next:
+                raise SessionError(f"{self.path} holds a session {self.id!r} already; choose another id")
+            self._db = db = self._connect()
+            with db:  # commits, or rolls back
+                db.execute("BEGIN IMMEDIATE")
+                for entry in entries:
+                    at = float(entry.time)
+                    if not entry.seq:
+                        db.execute("INSERT INTO sessions VALUES (?, ?)", (self.id, at))
+                    db.execute(_INSERT, (self.id, entry.seq, entry.type, at, entry.line()))
+        except sqlite3.Error as error:
+            raise SessionError(f"{self.path} cannot be written: {error}") from error
+        finally:
+            self._next = None
+            self.close()
+
+    def delete(self) -> None:
+        """Delete the session from the file; a damaged one too.
+
+        Raises:
+            SessionLocked: If somebody else writes the session.
+            SessionError: If it cannot be deleted.
+        """
+        self.lock()
+        try:
+            self._db = db = self._connect()
+            with db:
+                db.execute("BEGIN IMMEDIATE")
+                for table, column in (("entries", "session"), ("sessions", "id")):
+                    db.execute(f"DELETE FROM {table} WHERE {column} = ?", (self.id,))
+        except sqlite3.Error as error:
+            raise SessionError(f"session {self.id} ({self.path}) cannot be deleted: {error}") from error
+        finally:
+            self._next = None
+            self.close()
+
+    # -- safety --------------------------------------------------------------------------------
+
     async def flush(self) -> None:
-        """Do nothing: an append is as safe as ``durability`` says when it returns."""
+        """Wait for the disk, where ``durability`` is ``fsync``; calls at the same time share one wait.
+
+        Raises:
+            OSError: If the disk refuses; what was appended may be lost.
+        """
+        if self.durability == "fsync" and self._db is not None and self._next is not None:
+            await self._changes().reach(self._next)
+
+    def _changes(self) -> Disk:
+        """Return the log of changes. What is in it no more, SQLite has put into the file, and waited."""
+        if self._disk is None:
+            # SQLite holds no lock on this file, so closing it again takes none away.
+            self._disk = Disk(os.open(f"{self.path}-wal", os.O_RDWR | os.O_CLOEXEC), self.path.parent)
+        return self._disk
 
     def close(self) -> None:
         """Give the lock and the file up; a second call does nothing, and a later append locks again."""
-        self._disconnect()
-        self._lock.release()
+        try:
+            if self.durability == "fsync" and self._db is not None and self._next is not None:
+                self._changes().sync(self._next)
+        finally:
+            self._disconnect()
+            self._lock.release()
 
     def _disconnect(self) -> None:
-        if self._db is not None:
-            self._db.close()
-            self._db = None
+        db, self._db = self._db, None
+        disk, self._disk = self._disk, None
+        if disk is not None:
+            disk.close()
+        if db is not None:
+            db.close()
 
     def __del__(self) -> None:
         if getattr(self, "_db", None) is not None:
@@ -298,11 +372,8 @@ def _rows(path: Path, sql: str, *args: Any) -> list[Any]:
         before = _stamp(path)
         if before is None:
             return []
-        if 0 < before.size < _SMALLEST:
-            raise _no_sqlite(path, "it is too small")
-        how = "mode=ro" if before.wal else "immutable=1"
         try:
-            with closing(sqlite3.connect(f"{path.as_uri()}?{how}", uri=True, timeout=PATIENCE)) as db:
+            with closing(_reader(path, before)) as db:
                 rows = db.execute(sql, args).fetchall() if _is_store(db, path) else []
         except sqlite3.DatabaseError as error:
             if _stamp(path) == before:
@@ -310,6 +381,37 @@ def _rows(path: Path, sql: str, *args: Any) -> list[Any]:
         else:
             if before.wal or _stamp(path) == before:
                 return rows
+
+
+def _reader(path: Path, found: _Stamp) -> sqlite3.Connection:
+    if 0 < found.size < _SMALLEST:
+        raise _no_sqlite(path, "it is too small")
+    how = "mode=ro" if found.wal else "immutable=1"
+    return sqlite3.connect(f"{path.as_uri()}?{how}", uri=True, timeout=PATIENCE)
+
+
+def look(path: Path) -> sqlite3.Connection:
+    """Open a store that nobody writes, to read what no session would take.
+
+    Raises:
+        SessionCorrupt: If the file is no store of ours.
+        SessionError: If there is none, it cannot be read, or is of a newer format.
+    """
+    path = Path(os.path.realpath(path))
+    found = _stamp(path)
+    if found is None:
+        raise SessionError(f"there is no file {path}")
+    db = _reader(path, found)
+    try:
+        if not _is_store(db, path):
+            raise _no_sqlite(path, "it is empty")
+    except sqlite3.DatabaseError as error:
+        db.close()
+        raise _unreadable(path, error) from error
+    except BaseException:
+        db.close()
+        raise
+    return db
 
 
 def _is_store(db: sqlite3.Connection, path: Path) -> bool:
@@ -325,7 +427,7 @@ def _is_store(db: sqlite3.Connection, path: Path) -> bool:
     if not tables >= _TABLES:
         raise SessionCorrupt(f"{path} is a SQLite file of another program: it has no tables of Turnchart")
     [(version,)] = db.execute("SELECT max(version) FROM meta")
-    if type(version) is not int:
+    if type(version) is not int or version < 1:
         raise SessionCorrupt(f"{path} does not say which format it has: its table `meta` was changed")
     if version > VERSION:
         raise SessionError(

@@ -8,7 +8,8 @@ from typing import Literal, Protocol
 from turnchart.machine.entries import Entry
 
 Durability = Literal["flush", "fsync"]
-"""``flush``: a killed process loses nothing appended. ``fsync``: a power cut loses nothing flushed."""
+"""``flush``: a killed process loses nothing appended. ``fsync``: a power cut loses nothing flushed, and an
+agent flushes after each settlement, before each tool body and at the end of the turn."""
 
 _ids = count(1)
 
@@ -40,6 +41,11 @@ class Store(Protocol):
     @property
     def where(self) -> str:
         """Where the log is kept, for people: a path, or ``memory``."""
+        ...
+
+    @property
+    def durability(self) -> Durability:
+        """``fsync``: an agent waits for ``flush`` at its barriers, before it acts on what it wrote."""
         ...
 
     @property
@@ -87,6 +93,7 @@ class MemoryStore:
 
     __slots__ = ("id",)
     where = "memory"
+    durability: Durability = "flush"
     dropped = ""
 
     def __init__(self, id: str | None = None) -> None:

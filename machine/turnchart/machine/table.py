@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from operator import attrgetter
 from types import MappingProxyType
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from statemachine.transition import Transition
 
@@ -11,6 +11,9 @@ from turnchart.machine.chart import ChartState, Lifecycle, way
 from turnchart.machine.errors import TransitionError
 from turnchart.machine.says import Line, names
 from turnchart.machine.states import NO_FACTS, Event, Facts, State
+
+if TYPE_CHECKING:
+    from turnchart.machine.walks import Coverage, Path
 
 
 class Row(NamedTuple):
@@ -86,6 +89,26 @@ class Table:
         """Return the events that a state takes, in the order of the chart."""
         taken = {event for source, event in self._at if source is state}
         return tuple(event for event in Event if event in taken)
+
+    def paths(
+        self, coverage: "Coverage" = "edges", to: State | None = None, max_length: int = 40
+    ) -> "tuple[Path, ...]":
+        """Return walks that together take every row that can be taken, the same ones every time.
+
+        A path begins at rest and ends where the agent rests again, or first comes to the state ``to``.
+
+        Args:
+            coverage: ``edges``: every state and event with its target; ``guards``: every row; ``pairs``:
+                every two rows that can follow on each other.
+            to: Where the paths end; None: at rest.
+            max_length: In rows. What only longer paths could take is left out.
+
+        Raises:
+            ValueError: If there is no such coverage or state.
+        """
+        from turnchart.machine.walks import paths  # most users of a table want no paths
+
+        return paths(self, coverage, to, max_length)
 
     def without(self, row: Row) -> "Table":
         """Return a table that lacks one row (to see what stands on it)."""

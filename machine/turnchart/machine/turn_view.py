@@ -48,8 +48,9 @@ class World(Protocol):
         stdin: str = "",
         timeout: float = 30,  # noqa: ASYNC109  # a limit on the clock that tests fake
         env: Mapping[str, str] | None = None,
+        cwd: str = ".",
     ) -> Ran:
-        """Run a program without a shell and return what it gave back."""
+        """Run a program without a shell, in the root or a folder below it; return what it gave back."""
         ...
 
     async def ask_model(self, model: str, prompt: str) -> str:
@@ -66,6 +67,10 @@ class World(Protocol):
 
     def notice(self, text: str) -> None:
         """Tell the user something: the signal ``notice``."""
+        ...
+
+    def inject(self, text: str, source: str) -> None:
+        """Put something into the inbox for the next request, without waking the agent."""
         ...
 
 
@@ -116,6 +121,7 @@ class TurnView:
         outcomes = {
             (entry.data["step"], entry.data["message"]["call_id"]): entry.data["outcome"]
             for entry in self._all("tool/result")
+            if entry.replaces is None
         }
         return tuple(
             Call(d["call_id"], d["tool"], d["arguments"], outcomes.get((d["step"], d["call_id"])), d["step"])

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from turnchart.machine.automaton import LOGGED, PERFORMED, automaton, step_name
 from turnchart.machine.books import Fields, Requests, Turns, Wrong
 from turnchart.machine.call_book import Calls
+from turnchart.machine.compaction_book import Compactions
 from turnchart.machine.entries import ENTRIES, Entry
 from turnchart.machine.queue_book import Queue
 from turnchart.machine.states import State
@@ -53,7 +54,7 @@ class Judge:
         self._automaton = automaton(table, LOGGED)
         self._at = self._automaton.start
         self._turns = Turns()
-        self._books = (Fields(), self._turns, Requests(), Queue(), Calls())
+        self._books = (Fields(), self._turns, Requests(), Queue(), Calls(), Compactions())
         self._entries = 0
         self._leaf: int | None = None
 

@@ -40,7 +40,7 @@ def passed_environment() -> dict[str, str]:
 class AgentWorld:
     """The world of one agent; ``points.World`` says what each method is for."""
 
-    __slots__ = ("_ask", "_clock", "_notice", "_root")
+    __slots__ = ("_ask", "_clock", "_inject", "_notice", "_root")
 
     def __init__(
         self,
@@ -48,11 +48,13 @@ class AgentWorld:
         clock: Clock,
         notice: Callable[[str], None],
         ask: Callable[[str, str], Awaitable[str]],
+        inject: Callable[[str, str], None] | None = None,
     ) -> None:
         self._root = root
         self._clock = clock
         self._notice = notice
         self._ask = ask
+        self._inject = inject
 
     @property
     def root(self) -> str:
@@ -70,16 +72,19 @@ class AgentWorld:
         stdin: str = "",
         timeout: float = 30,  # noqa: ASYNC109  # a limit on the clock that tests fake
         env: Mapping[str, str] | None = None,
+        cwd: str = ".",
     ) -> Finished:
-        """Run a program without a shell, in the root, and return what it gave back.
+        """Run a program without a shell, in the root or a folder below it, and return what it gave back.
 
         Raises:
+            PermissionError: If ``cwd`` leads out of the root.
             TimeoutError: If it takes longer than ``timeout`` seconds; it is killed.
             OSError: If it cannot be started.
         """
+        folder = self._root if cwd == "." else self._inside(cwd)
         with self._clock.timeout(timeout):
             process = await anyio.open_process(
-                list(argv), cwd=self._root, env=passed_environment() | dict(env or {}), start_new_session=True
+                list(argv), cwd=folder, env=passed_environment() | dict(env or {}), start_new_session=True
             )
             try:
                 output, errors = await _communicate(process, stdin.encode())
@@ -118,6 +123,16 @@ class AgentWorld:
     def notice(self, text: str) -> None:
         """Tell the user something."""
         self._notice(text)
+
+    def inject(self, text: str, source: str) -> None:
+        """Put something into the inbox for the next request, without waking the agent.
+
+        Raises:
+            RuntimeError: If there is no inbox here.
+        """
+        if self._inject is None:
+            raise RuntimeError("there is no inbox here")
+        self._inject(text, source)
 
     def _inside(self, path: str) -> Path:
         return inside(self._root, path)

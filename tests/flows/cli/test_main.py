@@ -45,6 +45,9 @@ def fresh(code: str) -> subprocess.CompletedProcess[str]:
         (["run", "--help"], (*HEAVY, *OURS, "yaml", "anyio")),
         (["check", "demo"], (*HEAVY, *OURS)),
         (["flows"], (*HEAVY, *OURS)),
+        (["show", "demo", "--hooks"], (*HEAVY, *OURS)),
+        (["schema"], (*HEAVY, *OURS)),
+        (["hook", "list"], (*HEAVY, *OURS)),
     ],
 )
 def test_a_command_loads_only_what_it_needs(arguments: list[str], forbidden: tuple[str, ...]) -> None:
@@ -62,7 +65,7 @@ def test_help_names_the_commands_that_there_are(cli: Cli) -> None:
     assert ended.code == 0
     commands = ended.out.partition("Commands:")[2].splitlines()[1:]
     assert [line.split()[0] for line in commands if line.startswith("  ") and line[2] != " "] == [
-        "run", "check", "diagram", "verify", "flows", "sessions",
+        "run", "check", "show", "diagram", "verify", "flows", "schema", "init", "test", "hook", "sessions",
     ]  # fmt: skip
 
 

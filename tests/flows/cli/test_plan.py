@@ -72,6 +72,14 @@ def test_another_model_has_inputs_of_its_own(flow: Write, tmp_path: Path) -> Non
     assert plan_of(loaded, "hello", "test", as_json=False).inputs == ()
 
 
+def test_to_compact_nothing_need_be_said(flow: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    stdin("not read", monkeypatch)
+    loaded = load_flow(flow(ALONE))
+    assert plan_of(loaded, None, None, as_json=True, compact=True) == Plan((), compact=True)
+    plan = plan_of(loaded, "hello", None, as_json=False, compact=True)
+    assert plan == Plan(("hello",), (QUICK,), compact=True)
+
+
 def test_hooks_can_be_left_out(flow: Write) -> None:
     loaded = load_flow(flow("[hi]", TWO_HOOKS))
     assert [hook.id for hook in loaded.hooks("pre_tool")] == ["first", "deny_commands"]

@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import pytest
+from anyio.lowlevel import checkpoint
 
 from turnchart.flows.cli import main
+from turnchart.machine.clock import SystemClock
 from turnchart.machine.session import Session
 from turnchart.machine.states import State
 
@@ -56,7 +58,8 @@ def started(
 # -- the demo --
 
 
-def test_the_demo_from_end_to_end(cli: Cli) -> None:
+def test_the_demo_from_end_to_end(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SystemClock, "sleep", lambda *_: checkpoint())  # what it waits for comes at once
     ended = cli("run", "demo")
     assert ended.code == 0
     assert ended.out.splitlines() == [
@@ -228,6 +231,52 @@ def test_a_session_knows_its_flow(cli: Cli, flow: Write) -> None:
     assert "the flow is not the one that this session was last used with" in cli(*run).err
     said = [entry.data for entry in Session.sqlite("kept.db").entries if entry.type == "session_info"]
     assert [data["flow"] for data in said] == ["small", "small"]
+
+
+COMPACT = ("--store", "kept.db", "--session", "mine", "--compact")
+
+
+def grown(cli: Cli, flow: Write) -> None:
+    """Have a session of two long turns more."""
+    for prompt in ("one " * 50, "two " * 50):
+        ended = cli("run", flow("[hello]"), prompt, *COMPACT[:-1], "--model", "test")
+        assert ended.code == 0
+
+
+def test_a_session_is_compacted_on_its_own_or_before_a_prompt(cli: Cli, flow: Write) -> None:
+    grown(cli, flow)
+    ended = cli("run", flow("[what was said]"), *COMPACT)
+    assert (ended.code, ended.out) == (0, "what was said\n")
+    assert re.search(r"^  about \d+ tokens became \d+$", ended.err, re.MULTILINE)
+    ended = cli("run", flow("[shorter, hello]"), "hi", *COMPACT)
+    assert (ended.code, ended.out) == (0, "hello\n")
+    session = Session.sqlite("kept.db", "mine")
+    kinds = [entry.type for entry in session.entries]
+    assert kinds.count("compaction") == 2
+    assert cli("verify", "mine", "--store", "kept.db").code == 0
+
+
+def test_what_came_of_a_compaction_is_a_line_for_a_program(cli: Cli, flow: Write) -> None:
+    grown(cli, flow)
+    ended = cli("run", flow("[so far]"), "--json", *COMPACT)
+    last = json.loads(ended.out.splitlines()[-1])
+    assert ended.code == 0
+    assert (last["type"], last["summary"], last["shortened"]) == ("compacted", "so far", 0)
+    assert last["tokens_after"] < last["tokens_before"]
+
+
+def test_a_compaction_that_cannot_be_says_why(cli: Cli, flow: Write) -> None:
+    path = flow("[hello]")
+    ended = cli("run", path, "--compact")
+    assert (ended.code, "name it with --session ID" in ended.err) == (2, True)
+    ended = cli("run", flow("[]"), *COMPACT)
+    assert (ended.code, "there is nothing in the conversation" in ended.err) == (1, True)
+    ended = cli("run", flow("[hello]"), "hi", *COMPACT)  # nothing to compact yet is no reason not to talk
+    assert (ended.code, ended.out) == (0, "hello\n")
+    grown(cli, flow)
+    ended = cli("run", flow("[{fail: auth, message: no key}]"), "hi", *COMPACT)
+    assert (ended.code, ended.out) == (1, "")
+    assert "no summary could be written: model request failed (auth): no key" in ended.err
 
 
 def test_a_session_has_one_writer(cli: Cli, flow: Write) -> None:

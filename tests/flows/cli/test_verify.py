@@ -89,3 +89,13 @@ def test_a_session_that_is_not_there(cli: Cli) -> None:
     ended = cli("verify", "nothing")
     assert (ended.code, "there is no session 'nothing'" in ended.err) == (1, True)
     assert cli("verify").code == 2
+
+
+async def test_a_session_where_a_flow_keeps_it(cli: Cli, flow: Callable[..., str]) -> None:
+    path = flow("[hi]", "session: {store: jsonl, path: logs}\n")
+    session = Session.jsonl("logs/mine.jsonl")
+    session.set_name("x")
+    session.close()
+    ended = cli("verify", "mi", "--flow", path)
+    assert (ended.code, ended.out) == (0, "session mine: 1 entries, 0 turns: legal\n")
+    assert cli("verify", "mine", "--flow", path, "--store", "logs/").code == 2

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import anyio
@@ -119,9 +120,24 @@ def test_secrets_are_hidden_unless_they_are_asked_for(monkeypatch: pytest.Monkey
 async def test_long_output_keeps_head_and_tail(tmp_path: Path) -> None:
     outcome = await run(shell_tool(tmp_path, max_output=20), "echo start; seq 1000 3000; echo end")
     assert outcome.content[0]["text"] == (
-        "start\n1000\n[... 9,995 characters left out ...]\n\n3000\nend\n[exit code 0]"
+        "start\n[... 10,001 characters left out ...]\n3000\nend\n[exit code 0]"
     )
-    assert outcome.details["left_out"] == 9_995
+    assert outcome.details["left_out"] == 10_001
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("one\ntwo three\nfour\nfive six\nseven\n", "one\ntwo\n[... 21 characters left out ...]\nseven\n"),
+        ("one two three four five six seven eight", "one two\n[... 27 characters left out ...]\neight"),
+        ("onetwothreefourfivesixseveneight", "onetwothre\n[... 12 characters left out ...]\nseveneight"),
+    ],
+)
+def test_no_line_or_word_is_cut(text: str, shown: str) -> None:
+    output = Output(20, lambda _: None)
+    output.add(text.encode())
+    output.add(b"")
+    assert output.text() == shown
 
 
 @pytest.mark.parametrize("most", [1, 2, 3, 7])
@@ -177,15 +193,16 @@ async def test_progress_is_told_up_to_the_cap(tmp_path: Path) -> None:
 class Started:
     """Hears the process ids that a command prints."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, then: Callable[[], object] | None = None) -> None:
         self.text = ""
         self.count = count
         self.all = anyio.Event()
+        self._then = then or self.all.set
 
     def __call__(self, content: Content) -> None:
         self.text += str(content)
         if len(self.pids) == self.count:
-            self.all.set()
+            self._then()
 
     @property
     def pids(self) -> list[int]:
@@ -213,11 +230,24 @@ async def test_cancelling_ends_the_whole_group(
 async def test_the_time_limit_ends_the_whole_group(
     tmp_path: Path, command: str, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    limits: list[anyio.CancelScope] = []
+    move_on_after = anyio.move_on_after
+
+    def remembered(delay: float | None, shield: bool = False) -> anyio.CancelScope:
+        scope = move_on_after(delay, shield)
+        if delay == 60:
+            limits.append(scope)
+        return scope
+
+    def pass_the_limit() -> None:
+        limits[0].deadline = anyio.current_time()
+
+    monkeypatch.setattr(anyio, "move_on_after", remembered)
     monkeypatch.setattr(module, "GRACE", 0.1)
-    started, made = Started(count), shell_tool(tmp_path, timeout=0.5)
+    started, made = Started(count, pass_the_limit), shell_tool(tmp_path, timeout=60)
     outcome = await run_tool(made, {"command": command}, ToolContext(report=started))
     assert outcome.content[0]["text"].endswith(
-        "[timed out after 0.5 s; the command and all that it started were ended]"
+        "[timed out after 60 s; the command and all that it started were ended]"
     )
     assert outcome.details == {"exit_code": None, "timed_out": True, "left_out": 0}
     assert outcome.is_error

@@ -10,12 +10,14 @@ from turnchart.machine.tools import ToolContext, run_tool
 
 
 def test_the_names_are_sorted_and_each_tool_has_its_own() -> None:
-    assert names() == tuple(sorted(TOOLBOX)) == ("list_files", "read_file", "shell")
+    known = ("edit_file", "list_files", "read_file", "script", "search_files", "shell", "write_file")
+    assert names() == tuple(sorted(TOOLBOX)) == known
 
 
 @pytest.mark.parametrize("name", names())
 def test_every_tool_is_made_without_parameters(name: str, tmp_path: Path) -> None:
-    made = make(name, tmp_path)
+    needed = {"script": {"command": ["true"], "description": "Do nothing."}}
+    made = make(name, tmp_path, needed.get(name))
     assert made.name == name
     assert made.description
     assert all(each["description"] for each in made.schema["properties"].values())
@@ -23,7 +25,7 @@ def test_every_tool_is_made_without_parameters(name: str, tmp_path: Path) -> Non
 
 
 def test_an_unknown_name_lists_the_known_ones(tmp_path: Path) -> None:
-    with pytest.raises(KeyError, match="no built-in tool 'rm'; they are: list_files, read_file, shell"):
+    with pytest.raises(KeyError, match="no built-in tool 'rm'; they are: edit_file, list_files"):
         make("rm", tmp_path)
 
 
@@ -38,6 +40,25 @@ def test_an_unknown_name_lists_the_known_ones(tmp_path: Path) -> None:
         ("shell", {"env_from": ["A B"]}),
         ("shell", {"env_from": [{"A": "1B"}]}),
         ("shell", {"command": "ls"}),
+        ("write_file", {"x": 1}),
+        ("script", {"command": ["true"]}),
+        ("script", {"command": [], "description": "x"}),
+        ("script", {"command": ["true", "{x}"], "description": "x"}),
+        ("script", {"command": ["true", "{x}"], "description": "x", "args": {"x": {"type": "text"}}}),
+        ("script", {"command": ["true", "{x}"], "description": "x", "args": {"x": {"pattern": "("}}}),
+        ("script", {"command": ["true", "{x}"], "description": "x", "args": {"x": {"default": 1}}}),
+        (
+            "script",
+            {
+                "command": ["t", "{x}"],
+                "description": "x",
+                "args": {"x": {"type": "integer", "default": True}},
+            },
+        ),
+        (
+            "script",
+            {"command": ["t", "{x}"], "description": "x", "args": {"x": {"choices": ["a"], "default": "b"}}},
+        ),
     ],
 )
 def test_wrong_parameters_are_refused(name: str, params: dict[str, object], tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """``turnchart check``: everything that is wrong with a flow, without running it."""
 
+import os
 from typing import Annotated, Literal
 
 import typer
@@ -7,19 +8,35 @@ import typer
 
 def check(
     flows: Annotated[list[str], typer.Argument(metavar="FLOW", help="Files, or names of shipped flows.")],
-    format: Annotated[Literal["text", "json"], typer.Option(help="How problems are printed.")] = "text",
+    format: Annotated[
+        Literal["text", "json", "github", "sarif"], typer.Option(help="How problems are printed.")
+    ] = "text",
     strict: Annotated[bool, typer.Option("--strict", help="Let warnings count too.")] = False,
+    here: Annotated[
+        bool, typer.Option("--here", help="It must run on this machine: what is missing here is an error.")
+    ] = False,
+    no_env: Annotated[
+        bool, typer.Option("--no-env", help="Check without the values of environment variables.")
+    ] = False,
     plugins: Annotated[
         list[str] | None,
         typer.Option("--plugin", metavar="MODULE", help="Import this for its hooks and tools."),
     ] = None,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Agree to import the plug-ins of the project.")
+    ] = False,
 ) -> None:
     """Say everything that is wrong with a flow, with its place and its cure. Nothing is started."""
     from turnchart.flows.check import check_flow
-    from turnchart.flows.problems import exit_code, in_order, render_all
+    from turnchart.flows.problems import as_here, exit_code, in_order, render_all
 
-    problems = in_order(problem for flow in flows for problem in check_flow(flow, plugins or ()))
-    if format == "json" or problems:
+    env = None if no_env else os.environ
+    problems = in_order(
+        problem for flow in flows for problem in check_flow(flow, plugins or (), env=env, trust=trust)
+    )
+    if here:
+        problems = as_here(problems)
+    if problems or format in ("json", "sarif"):
         typer.echo(render_all(problems, format))
     if format == "text":
         typer.echo(_summary(flows, [problem.level for problem in problems]))

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from turnchart.diagrams import Drawable
 
 View = Literal["state", "sequence"]
-Format = Literal["mermaid", "dot", "svg", "png", "md"]
+Format = Literal["mermaid", "dot", "svg", "png", "md", "html"]
 _SHOWN: Final = 20
 """So many lines of a difference are shown."""
 
@@ -25,7 +25,7 @@ def diagram(
         str | None, typer.Option(metavar="S", help="Draw a recorded session: an id, or a file (.jsonl, .db).")
     ] = None,
     view: Annotated[View, typer.Option(help="Which view.")] = "state",
-    format: Annotated[Format, typer.Option(help="Sequence views are mermaid or md.")] = "mermaid",
+    format: Annotated[Format, typer.Option(help="Sequence views are mermaid, md or html.")] = "mermaid",
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write it there, not to stdout.")
     ] = None,
@@ -50,9 +50,10 @@ def diagram(
     ] = None,
 ) -> None:
     """Draw the lifecycle, a flow with its hooks and settings, or what a session did."""
-    if view == "sequence" and format not in ("mermaid", "md"):
+    if view == "sequence" and format not in ("mermaid", "md", "html"):
         raise typer.BadParameter(
-            f"there is no {format} of a sequence view; take --format mermaid or md", param_hint="--format"
+            f"there is no {format} of a sequence view; take --format mermaid, md or html",
+            param_hint="--format",
         )
     if flow is not None and session is not None:
         raise typer.BadParameter("draw a flow or a session, not both", param_hint="--session")
@@ -84,9 +85,9 @@ def _drawn(flow: str | None, plugins: Sequence[str], session: str | None, store:
         found = find(session, store)
         return session_overlay(found.load(), f"session {found.id}")
     if flow is not None:
-        from turnchart.flows import load_flow
+        from turnchart.flows.load import flow_to_show
 
-        return load_flow(flow, plugins)
+        return flow_to_show(flow, plugins)
     from turnchart.machine import LIFECYCLE
 
     return LIFECYCLE
@@ -97,20 +98,29 @@ def _other(name: str, flow: str | None, plugins: Sequence[str], store: str | Non
     if flow is None:
         return _drawn(None, plugins, name, store)
     from turnchart.diagrams.overlay import overlay_of
-    from turnchart.flows import load_flow
     from turnchart.flows.cli.revisions import at_revision, is_revision
+    from turnchart.flows.load import flow_to_show
 
     file = Path(flow)
     if not Path(name).exists() and file.is_file() and is_revision(name, file):
         with at_revision(file, name) as old:
-            before = overlay_of(load_flow(old, plugins))
+            before = overlay_of(flow_to_show(old, plugins))
         return replace(before, title=f"{before.title} ({name})")
-    return load_flow(name, plugins)
+    return flow_to_show(name, plugins)
 
 
 def _draw(drawn: "Drawable", view: View, format: Format, detail: bool) -> bytes:
-    from turnchart.diagrams import image, sequence_diagram, sequence_table, state_diagram, state_table
+    from turnchart.diagrams import (
+        html_page,
+        image,
+        sequence_diagram,
+        sequence_table,
+        state_diagram,
+        state_table,
+    )
 
+    if format == "html":
+        return html_page(drawn, view=view, detail=detail).encode()
     if format == "md":
         return (state_table if view == "state" else sequence_table)(drawn, detail=detail).encode()
     if view == "sequence":

@@ -3,7 +3,7 @@
 What is said while the agent is idle is a prompt of its own: a demo needs nobody to begin.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from turnchart.flows.script import ScriptInput
 from turnchart.machine.agent import Agent
@@ -23,7 +23,7 @@ def meanwhile(inputs: Iterable[ScriptInput]) -> list[ScriptInput]:
     return [given for given in inputs if given.state is not State.IDLE]
 
 
-async def play(agent: Agent, inputs: Sequence[ScriptInput]) -> None:
+async def play(agent: Agent, inputs: Iterable[ScriptInput]) -> None:
     """Give each input when the agent reaches its state, one after another; the driver waits there."""
     held = False
     for given in inputs:

@@ -14,16 +14,26 @@ import typer
 from turnchart.flows.cli.check import check
 from turnchart.flows.cli.diagram import diagram
 from turnchart.flows.cli.flows import flows
+from turnchart.flows.cli.hook import app as hook
+from turnchart.flows.cli.init import init
 from turnchart.flows.cli.run import run
+from turnchart.flows.cli.schema import schema
 from turnchart.flows.cli.sessions import app as sessions
+from turnchart.flows.cli.show import show
 from turnchart.flows.cli.streams import throw_away
+from turnchart.flows.cli.test import run_tests
 from turnchart.flows.cli.verify import verify
+from turnchart.flows.cli.view import view
 from turnchart.flows.problems import FlowError, NotTrusted
 from turnchart.machine.errors import TurnchartError
 
 PROBLEMS, NOT_TRUSTED, INTERRUPTED = 1, 3, 130
 """Exit codes, beside 0 and those of wrong usage (2)."""
-_RUN_OTHERS: Final = ("turnchart.flows.cli.running", "turnchart.flows.plugins")
+_RUN_OTHERS: Final = (
+    "turnchart.flows.cli.running",
+    "turnchart.flows.plugins",
+    "turnchart.flows.testfiles.playing",
+)
 """Loaded where tools or plug-ins may run, which may rely on what Python does at the exit."""
 
 app = typer.Typer(
@@ -34,8 +44,10 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for command in (run, check, diagram, verify, flows):
+for command in (run, check, show, diagram, verify, view, flows, schema, init):
     app.command()(command)
+app.command("test")(run_tests)
+app.add_typer(hook, name="hook")
 app.add_typer(sessions, name="sessions")
 
 

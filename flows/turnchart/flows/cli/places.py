@@ -3,7 +3,7 @@
 import os
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final, Literal
 from turnchart.machine.errors import SessionError
 
 if TYPE_CHECKING:
+    from turnchart.machine.jsonl import JsonlStore
     from turnchart.machine.session import Session
-    from turnchart.machine.sqlite import SessionInfo
-    from turnchart.machine.stores import Store
+    from turnchart.machine.sqlite import SessionInfo, SqliteStore
 
 Kind = Literal["sqlite", "file", "folder", "memory"]
 FILE: Final = "sessions.db"
@@ -55,24 +55,37 @@ class Shelf:
         if self.kind == "memory":
             return Session.memory(id)
         if self.kind == "sqlite":
-            return Session.sqlite(self.path, id or self._new_id(flow))
+            return Session.sqlite(self.path, id or self.new_id(flow))
         from turnchart.machine.jsonl import JsonlStore
 
         if self.kind == "file":
             return Session(JsonlStore(self.path, id=id))
-        return Session(JsonlStore(self._file(id or self._new_id(flow))))
+        return Session(JsonlStore(self._file(id or self.new_id(flow))))
 
-    def look(self, id: str) -> "Store":
-        """Return the store of a session that is there; nothing is written.
+    def new(self, id: str) -> "JsonlStore | SqliteStore":
+        """Return the store of a session that is not there yet; nothing is written.
 
         Raises:
-            SessionError: If there is no such session; the message lists those that there are.
+            SessionError: If there is a session with this id, or the place cannot hold another one.
         """
-        known = self.ids()
-        if id not in known:
-            listed = ", ".join(known[-_LISTED:]) or "none"
-            more = f" (the last {_LISTED} of {len(known)})" if len(known) > _LISTED else ""
-            raise SessionError(f"there is no session {id!r} in {self.path}; the sessions are: {listed}{more}")
+        from turnchart.machine.jsonl import JsonlStore
+        from turnchart.machine.sqlite import SqliteStore
+
+        if self.kind == "file" and self.path.exists():
+            raise SessionError(f"{self.path} is there already; choose another file")
+        if id in self.ids():
+            raise SessionError(f"there is a session {id!r} in {self.path} already; give another id with --id")
+        if self.kind == "sqlite":
+            return SqliteStore(self.path, id)
+        return JsonlStore(self.path if self.kind == "file" else self._file(id), id=id)
+
+    def look(self, id: str) -> "JsonlStore | SqliteStore":
+        """Return the store of a session that is there, by its id or how that begins; nothing is written.
+
+        Raises:
+            SessionError: If there is no such session, or several; the message lists them.
+        """
+        id = self.whole_id(id)
         if self.kind == "sqlite":
             from turnchart.machine.sqlite import SqliteStore
 
@@ -80,6 +93,44 @@ class Shelf:
         from turnchart.machine.jsonl import JsonlStore
 
         return JsonlStore(self.path if self.kind == "file" else self._file(id))
+
+    def whole_id(self, start: str) -> str:
+        """Return the id that is this text, or the only one that begins with it.
+
+        Raises:
+            SessionError: If there is none, or several; the message lists them.
+        """
+        known = self.ids()
+        if start in known:
+            return start
+        found = [id for id in known if start and id.startswith(start)]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise SessionError(f"{start!r} begins the ids of several sessions: {_listed(found)}")
+        raise SessionError(
+            f"there is no session {start!r} in {self.path}; the sessions are: {_listed(known) or 'none'}"
+        )
+
+    def only(self) -> "JsonlStore | SqliteStore":
+        """Return the store of the only session that is there.
+
+        Raises:
+            SessionError: If there is none, or several; the message lists them.
+        """
+        if self.kind == "file":
+            from turnchart.machine.jsonl import JsonlStore
+
+            return JsonlStore(self.path)
+        known = self.ids()
+        if len(known) == 1:
+            return self.look(known[0])
+        if not known:
+            raise SessionError(f"there are no sessions in {self.path}")
+        raise SessionError(
+            f"{self.path} holds {len(known)} sessions; name one of them with"
+            f"{self.options() or f' --store {shlex.quote(str(self.path))}'}: {_listed(known)}"
+        )
 
     def ids(self) -> "list[str]":
         """Return the ids of the sessions that there are; of a folder, the names of its files.
@@ -89,6 +140,8 @@ class Shelf:
         """
         if self.kind == "folder":
             return sorted(path.stem for path in self.path.glob("*.jsonl"))
+        if self.kind == "file":
+            return [self.only().id] if self.path.exists() else []
         return [info.id for info in self.list()]
 
     def list(self) -> "list[SessionInfo]":
@@ -110,7 +163,8 @@ class Shelf:
             raise SessionError(f"{id!r} cannot be the name of a file; choose another id for the session")
         return self.path / f"{id}.jsonl"
 
-    def _new_id(self, flow: str) -> str:
+    def new_id(self, flow: str) -> str:
+        """Return an id that no session has, named after a flow."""
         known = self.ids()
         name = re.sub(r"[^\w.-]+", "-", flow).strip("-.") or "session"
         while (id := f"{name}-{token_hex(3)}") in known:
@@ -158,22 +212,25 @@ def declared(kind: str, path: str | None, root: Path) -> Shelf:
     return Shelf("sqlite", at, shown) if kind == "sqlite" else Shelf("folder", at, f"{shown}/")
 
 
-def find(session: str, store: str | None) -> "Store":
-    """Return the store of a session that a command line names: a file, or an id.
+def find(session: str, place: Shelf | str | None = None) -> "JsonlStore | SqliteStore":
+    """Return the store of a session that a command line names: an id, how one begins, or a file or folder.
+
+    Args:
+        session: What was written.
+        place: Where ids are looked up, or how that was named; None: the usual place, or what ``session``
+            itself names.
 
     Raises:
-        SessionError: If there is no such session, or the file holds several.
+        SessionError: If there is no such session, or several; the message lists them.
     """
-    path = Path(session)
-    if store is None and path.is_file():
-        if path.suffix == ".jsonl":
-            from turnchart.machine.jsonl import JsonlStore
+    if place is None and (os.path.isfile(session) or ("/" in session and os.path.isdir(session))):
+        return shelf(session).only()
+    return (place if isinstance(place, Shelf) else shelf(place)).look(session)
 
-            return JsonlStore(path)
-        from turnchart.machine.sqlite import SqliteStore
 
-        return SqliteStore(path)
-    return shelf(store).look(session)
+def _listed(ids: Sequence[str]) -> str:
+    more = f" (the last {_LISTED} of {len(ids)})" if len(ids) > _LISTED else ""
+    return ", ".join(ids[-_LISTED:]) + more
 
 
 def _info(path: Path) -> "SessionInfo":

@@ -22,25 +22,33 @@ class Plan:
     Attributes:
         prompts: A turn each; none where a person types them.
         inputs: What a script says while a turn runs.
+        compact: The conversation is made shorter first; without prompts that is all.
     """
 
     prompts: tuple[str, ...]
     inputs: tuple[ScriptInput, ...] = ()
+    compact: bool = False
 
 
-def plan_of(flow: Flow, prompt: str | None, model: str | None, *, as_json: bool) -> Plan:
+def plan_of(
+    flow: Flow, prompt: str | None, model: str | None, *, as_json: bool, compact: bool = False
+) -> Plan:
     """Return what is said: the prompt of the command line, else those of the script, else what stdin holds.
+
+    With ``compact`` nothing need be said, and only the command line says it.
 
     Raises:
         BadParameter: If there is nothing to say.
     """
+    if compact and prompt is None:
+        return Plan((), compact=True)
     inputs = _inputs(flow, model)
     said = own_prompts(inputs) if prompt is None else [prompt]
     if prompt == "-" or not (said or Lines().by_hand):
         said = [read_all().strip()]
     if "" in said or (as_json and not said):
         raise typer.BadParameter("there is none: give it as an argument, or pipe it in", param_hint="PROMPT")
-    return Plan(tuple(said), tuple(meanwhile(inputs)))
+    return Plan(tuple(said), tuple(meanwhile(inputs)), compact)
 
 
 def _inputs(flow: Flow, model: str | None) -> Sequence[ScriptInput]:
@@ -66,6 +74,23 @@ def without_hooks(flow: Flow, ids: Sequence[str]) -> Flow:
             )
     left = [replace(use, disabled=use.disabled or use.part.id in ids) for use in hooks]
     return replace(flow, checked=replace(flow.checked, hooks=left))
+
+
+def params_of(given: Sequence[str]) -> dict[str, str]:
+    """Return what the command line says of the params of the flow.
+
+    Raises:
+        BadParameter: If it is not NAME=VALUE, or says one twice.
+    """
+    found: dict[str, str] = {}
+    for text in given:
+        name, is_there, value = text.partition("=")
+        if not (name and is_there):
+            raise typer.BadParameter(f"{text!r} is not NAME=VALUE", param_hint="--param")
+        if name in found:
+            raise typer.BadParameter(f"{name} is given twice", param_hint="--param")
+        found[name] = value
+    return found
 
 
 def shelf_of(flow: Flow, store: str | None) -> Shelf:

@@ -38,14 +38,25 @@ def run(
     disabled: Annotated[
         list[str] | None, typer.Option("--disable-hook", metavar="ID", help="Leave this hook out.")
     ] = None,
+    params: Annotated[
+        list[str] | None, typer.Option("--param", metavar="NAME=VALUE", help="Say what the flow leaves open.")
+    ] = None,
+    compact: Annotated[
+        bool,
+        typer.Option("--compact", help="Make the conversation of --session shorter; PROMPT comes after it."),
+    ] = False,
 ) -> None:
     """Run a flow. The answer goes to stdout; states, tools and questions go to stderr."""
-    from turnchart.flows import load_flow
-    from turnchart.flows.cli.plan import info_of, plan_of, shelf_of, without_hooks
+    from turnchart.flows.cli.plan import info_of, params_of, plan_of, shelf_of, without_hooks
     from turnchart.flows.cli.running import Run
+    from turnchart.flows.cli.trusting import load_to_run
 
-    loaded = without_hooks(load_flow(flow, plugins or (), trust=trust), disabled or ())
-    plan = plan_of(loaded, prompt, model, as_json=as_json)
+    given = params_of(params or ())
+    loaded = load_to_run(flow, plugins or (), trust=trust, ask=not as_json, params=given)
+    loaded = without_hooks(loaded, disabled or ())
+    if compact and session is None:
+        raise typer.BadParameter("which conversation? name it with --session ID", param_hint="--compact")
+    plan = plan_of(loaded, prompt, model, as_json=as_json, compact=compact)
     shelf = shelf_of(loaded, store)
     agent = loaded.agent(session=shelf.open(session, loaded.name), model=model)
     raise typer.Exit(Run(agent, plan, shelf, info_of(loaded), approve, as_json=as_json).whole())

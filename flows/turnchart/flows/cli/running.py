@@ -10,7 +10,7 @@ from typing import Any, Final
 import anyio
 
 from turnchart.flows.cli.approve import BEFOREHAND, Beforehand, at_terminal, on_stdin
-from turnchart.flows.cli.conversation import INTERRUPTED, Conversation
+from turnchart.flows.cli.conversation import COMPLETED, INTERRUPTED, OTHERWISE, Conversation
 from turnchart.flows.cli.json_lines import listener, to_stream, turn_record
 from turnchart.flows.cli.lines import Lines
 from turnchart.flows.cli.places import Shelf
@@ -22,7 +22,7 @@ from turnchart.machine.agent import Agent
 from turnchart.machine.approvals import Approver
 from turnchart.machine.driver import first_error
 from turnchart.machine.entries import Frozen
-from turnchart.machine.errors import ScriptError, TurnFailed
+from turnchart.machine.errors import CompactionFailed, ScriptError, TurnFailed
 from turnchart.machine.session import info
 from turnchart.machine.turn import Turn
 
@@ -89,6 +89,10 @@ class Run:
         try:
             async with agent:
                 self._introduce()
+                if self._plan.compact:
+                    code = await self._compact()
+                    if code != COMPLETED or not self._plan.prompts:
+                        return code
                 if self._plan.prompts:
                     code = await talk.turns(self._plan.prompts, self._plan.inputs, self._report)
                 else:
@@ -96,6 +100,22 @@ class Run:
         except ScriptError as error:  # replies that nobody asked for
             self._note(str(error))
         return code
+
+    async def _compact(self) -> int:
+        """Make the conversation shorter, and say what came of it; return the exit code."""
+        try:
+            came = await self._agent.compact()
+        except CompactionFailed as failed:
+            self._note(str(failed))
+            return COMPLETED if failed.code == "nothing" and self._plan.prompts else OTHERWISE
+        if self._emit is not None:
+            self._emit({"type": "compacted", **came._asdict()})
+            return COMPLETED
+        self._note(f"about {came.tokens_before} tokens became {came.tokens_after}")
+        if came.summary and not self._plan.prompts:
+            self._screen.answer(came.summary)
+            self._screen.end_answer()
+        return COMPLETED
 
     def _introduce(self) -> None:
         """Note in the session which flow it is used with, where it does not say so yet."""

@@ -1,25 +1,20 @@
 """``turnchart verify``: whether a recorded session is a walk of the chart."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
+
+from turnchart.flows.cli.sessions_place import FlowName, SessionName, StorePath, found
 
 if TYPE_CHECKING:
     from turnchart.machine.stores import Store
 
 
-def verify(
-    session: Annotated[str, typer.Argument(metavar="SESSION", help="An id, or a file (.jsonl, .db).")],
-    store: Annotated[
-        str | None,
-        typer.Option("--store", metavar="PATH", help="A .jsonl file, a folder of them, or a SQLite file."),
-    ] = None,
-) -> None:
+def verify(session: SessionName, store: StorePath = None, flow: FlowName = None) -> None:
     """Judge the log of a session by the chart; name the first entry that is illegal. Only reads."""
-    from turnchart.flows.cli.places import find
     from turnchart.flows.cli.words import plain
 
-    ok, text = judged(find(session, store))
+    ok, text = judged(found(session, store, flow))
     typer.echo(plain(text), err=not ok)
     raise typer.Exit(0 if ok else 1)
 

@@ -155,6 +155,14 @@ def _info(data: Mapping[str, Any]) -> Words:
     return Words("session", one_line(", ".join(f"{name} {value}" for name, value in data.items() if value)))
 
 
+def _label(data: Mapping[str, Any]) -> Words:
+    return Words("label", f"{data['target']}: {one_line(data['text']) if data.get('text') else 'none'}")
+
+
+def _custom(data: Mapping[str, Any]) -> Words:
+    return Words("custom", one_line(f"{data['kind']}: {json.dumps(data['data'], ensure_ascii=False)}"))
+
+
 _SAY: Final[Mapping[str, Callable[[Mapping[str, Any]], Words | None]]] = {
     "turn/start": lambda data: Words("turn", str(data["turn"])),
     "turn/end": _turn_end,
@@ -172,4 +180,11 @@ _SAY: Final[Mapping[str, Callable[[Mapping[str, Any]], Words | None]]] = {
     "approval/decided": _decided,
     "llm/retry": lambda data: Words("retry", retry(data)),
     "session_info": _info,
+    "compaction": lambda data: Words("compacted", one_line(data["summary"])),
+    "branch_summary": lambda data: Words("summary", one_line(data["summary"])),
+    "model_change": lambda data: Words("model", one_line(data["model"])),
+    "thinking_level_change": lambda data: Words("thinking", one_line(str(data["thinking"]))),
+    "active_tools_change": lambda data: Words("tools", one_line(", ".join(data["tools"]) or "none")),
+    "label": _label,
+    "custom": _custom,
 }

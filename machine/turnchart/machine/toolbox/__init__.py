@@ -13,9 +13,17 @@ from .table import names as names
 if TYPE_CHECKING:
     from .files import list_files_tool as list_files_tool
     from .files import read_file_tool as read_file_tool
+    from .script import script_tool as script_tool
+    from .searching import search_files_tool as search_files_tool
     from .shell import shell_tool as shell_tool
+    from .writing import edit_file_tool as edit_file_tool
+    from .writing import write_file_tool as write_file_tool
 
-_FACTORIES = {"list_files_tool": "files", "read_file_tool": "files", "shell_tool": "shell"}
+_FACTORIES = {
+    "edit_file_tool": "writing", "list_files_tool": "files", "read_file_tool": "files",
+    "script_tool": "script", "search_files_tool": "searching", "shell_tool": "shell",
+    "write_file_tool": "writing",
+}  # fmt: skip
 
 
 if not TYPE_CHECKING:  # checkers read the imports above, and complain of a name that is not there

@@ -5,7 +5,7 @@ import re
 import signal
 import subprocess
 from codecs import getincrementaldecoder
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -65,8 +65,9 @@ def shell_tool(
         if not folder.is_dir():
             raise ToolFailed(f"there is no folder `{cwd}` to start in", "NotFound")
         output = Output(max_output, ctx.progress)
-        code = await _run(command, folder, environment(passed, hidden), timeout, output)
-        return _outcome(output, code, timeout)
+        argv = ("/bin/sh", "-c", command)
+        code = await run_argv(argv, folder, environment(passed, hidden), timeout, output)
+        return outcome_of_run(output, code, timeout)
 
     return tool(shell, **SHELL)
 
@@ -84,17 +85,20 @@ def environment(env_from: EnvFrom, hidden: frozenset[str]) -> dict[str, str]:
     return seen
 
 
-async def _run(
-    command: str, folder: Path, env: dict[str, str], seconds: float, output: "Output"
+async def run_argv(
+    argv: Sequence[str], folder: Path, env: Mapping[str, str], seconds: float, output: "Output"
 ) -> int | None:
-    """Run a command to its end and return its exit code; None after so many seconds.
+    """Run a program to its end and return its exit code; None after so many seconds.
 
     However this ends, nothing of the process group is left running.
+
+    Raises:
+        OSError: If it cannot be started.
     """
     reading, writing = os.pipe()
     try:
         os.set_blocking(reading, False)
-        process = await _start(command, folder, env, writing)
+        process = await _start(argv, folder, env, writing)
         try:
             with anyio.move_on_after(seconds):
                 await _follow(process, reading, output)
@@ -107,12 +111,12 @@ async def _run(
         os.close(reading)
 
 
-async def _start(command: str, folder: Path, env: dict[str, str], writing: int) -> Process:
-    """Start the command; nobody cancels between its start and our knowing of it."""
+async def _start(argv: Sequence[str], folder: Path, env: Mapping[str, str], writing: int) -> Process:
+    """Start the program; nobody cancels between its start and our knowing of it."""
     try:
         with anyio.CancelScope(shield=True):
             return await anyio.open_process(
-                ["/bin/sh", "-c", command],
+                argv,
                 stdin=subprocess.DEVNULL,
                 stdout=writing,
                 stderr=writing,
@@ -157,7 +161,11 @@ def _signal(group: int, number: int) -> None:
 
 
 class Output:
-    """What a command wrote: its head and its tail, without what would steer a terminal."""
+    """What a command wrote: its head and its tail, without what would steer a terminal.
+
+    Where something is left out between them, the cut goes between lines, or words where lines are long: half
+    a secret would not be known for one by those who look for secrets.
+    """
 
     def __init__(self, most: int, report: Callable[[str], object]) -> None:
         self._decode = getincrementaldecoder("utf-8")("replace").decode
@@ -190,12 +198,26 @@ class Output:
     @property
     def left_out(self) -> int:
         """So many characters were not kept."""
-        return self.written - len(self._head) - len(self._tail)
+        return self.written - sum(map(len, self._kept()))
 
     def text(self) -> str:
         """Return what is kept, with a note where something is left out."""
+        head, tail = self._kept()
         gap = f"\n[... {self.left_out:,} characters left out ...]\n" if self.left_out else ""
-        return neutral(self._head + gap + self._tail)
+        return neutral(head + gap + tail)
+
+    def _kept(self) -> tuple[str, str]:
+        if self.written == len(self._head) + len(self._tail):
+            return self._head, self._tail
+        return _without_end(self._head), _without_end(self._tail[::-1])[::-1]
+
+
+def _without_end(text: str) -> str:
+    """Return text without its last line, which may be cut; of a long one, without its last word."""
+    for end in (text.rfind("\n"), max(map(text.rfind, " \t"))):
+        if end >= len(text) // 2:
+            return text[:end]
+    return text
 
 
 _SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
@@ -211,7 +233,8 @@ def neutral(text: str) -> str:
     return _SEQUENCE.sub("", text).replace("\r\n", "\n").replace("\r", "\n").translate(_PICTURES)
 
 
-def _outcome(output: Output, code: int | None, timeout: float) -> ToolOutcome:
+def outcome_of_run(output: Output, code: int | None, timeout: float) -> ToolOutcome:
+    """Return what a program wrote and how it ended; None: it took longer than so many seconds."""
     if code is None:
         ended = f"timed out after {timeout:g} s; the command and all that it started were ended"
     elif code < 0:

@@ -3,16 +3,41 @@
 The code of a tool is loaded when one is made, so that a flow is checked without it.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+    model_validator,
+)
 
 from turnchart.machine.paths import inside
 
-from ._known import LIST_FILES, MAX_CHARS, MAX_ENTRIES, MAX_OUTPUT, READ_FILE, SHELL, TIMEOUT
+from ._gaps import Argument, Kind, problems
+from ._known import (
+    EDIT_FILE,
+    LIST_FILES,
+    MAX_CHARS,
+    MAX_ENTRIES,
+    MAX_MATCHES,
+    MAX_OUTPUT,
+    READ_FILE,
+    SCRIPT,
+    SEARCH_FILES,
+    SEARCH_TIMEOUT,
+    SHELL,
+    TIMEOUT,
+    WRITE_FILE,
+)
 
 if TYPE_CHECKING:
     from turnchart.machine.tools import Settings, Tool
@@ -37,9 +62,19 @@ class ListFilesParams(_Params):
     max_entries: Count = Field(MAX_ENTRIES, description="So many names are shown at once.")
 
 
-class ShellParams(_Params):
-    """What ``shell`` takes."""
+class SearchFilesParams(_Params):
+    """What ``search_files`` takes."""
 
+    max_matches: Count = Field(MAX_MATCHES, description="So many lines are shown at once.")
+    max_output: Count = Field(MAX_OUTPUT, description="So many characters are shown at once.")
+    timeout: float = Field(SEARCH_TIMEOUT, gt=0, description="Seconds that one search may take.")
+
+
+class NoParams(_Params):
+    """What ``write_file`` and ``edit_file`` take: nothing."""
+
+
+class _ProgramParams(_Params):
     cwd: str = Field(".", description="The folder that commands start in, below the root.")
     timeout: float = Field(TIMEOUT, gt=0, description="Seconds that one command may take.")
     max_output: Count = Field(
@@ -50,6 +85,61 @@ class ShellParams(_Params):
     )
 
 
+class ShellParams(_ProgramParams):
+    """What ``shell`` takes."""
+
+
+_OF_TYPE: Mapping[Kind, tuple[type, ...]] = {
+    "string": (str,), "path": (str,), "integer": (int,), "number": (int, float), "boolean": (bool,),
+}  # fmt: skip
+
+
+class ScriptArgument(_Params):
+    """One argument of a ``script``."""
+
+    type: Kind = Field("string", description="What it is; a path must stay below the root.")
+    description: str = Field("", description="What the model reads about it.")
+    choices: list[StrictStr | StrictInt | StrictFloat] = Field([], description="What it may be.")
+    pattern: str = Field("", description="A regular expression that must match all of it.")
+    default: StrictStr | StrictBool | StrictInt | StrictFloat | None = Field(
+        None, description="What it is when the model does not give it; without, it must be given."
+    )
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        kinds = _OF_TYPE[self.type]
+        for value in (*self.choices, *(() if self.default is None else (self.default,))):
+            if not isinstance(value, kinds) or isinstance(value, bool) != (self.type == "boolean"):
+                raise ValueError(f"{value!r} is no {self.type}")
+        if self.choices and self.default is not None and self.default not in self.choices:
+            raise ValueError(f"the default {self.default!r} is none of the choices")
+        try:
+            re.compile(self.pattern)
+        except re.error as error:
+            raise ValueError(f"not a valid regular expression: {error}") from error
+        return self
+
+
+class ScriptParams(_ProgramParams):
+    """What ``script`` takes."""
+
+    command: list[Annotated[str, Field(min_length=1)]] = Field(
+        min_length=1, description="The program and its arguments; {name} is where an argument goes."
+    )
+    description: str = Field(min_length=1, description="What the model reads about the tool.")
+    args: dict[Variable, ScriptArgument] = Field(
+        {}, description="The arguments that the model gives, by name."
+    )
+    subject: str | None = Field(None, description="The argument that permissions match.")
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        known = {name: Argument(each.type) for name, each in self.args.items()}
+        for wrong in problems(self.command, known, self.subject):
+            raise ValueError(wrong)
+        return self
+
+
 class BuiltIn(NamedTuple):
     """One built-in tool, and what is known of it before it is made.
 
@@ -58,17 +148,19 @@ class BuiltIn(NamedTuple):
         params: The model of its parameters.
         settings: As it is made with.
         folder: The one of its parameters that names a folder below the root; empty for none.
+        program: The one of its parameters that is a program with its arguments; empty for none.
     """
 
     factory: "Callable[..., Tool]"
     params: type[BaseModel]
     settings: "Settings"
     folder: str = ""
+    program: str = ""
 
-    @property
-    def subject(self) -> str | None:
-        """The parameter that permissions match."""
-        return self.settings.get("subject")
+    def subject(self, params: BaseModel) -> str | None:
+        """Return the parameter of the tool that permissions match, made with these parameters."""
+        own: str | None = getattr(params, "subject", None)
+        return own or self.settings.get("subject")
 
     def check(self, root: Path | str, params: BaseModel) -> None:
         """Raise what making the tool with these parameters would raise.
@@ -93,6 +185,31 @@ def _list_files(root: Path, hidden: frozenset[str], **params: Any) -> "Tool":
     return list_files_tool(root, **params)
 
 
+def _search_files(root: Path, hidden: frozenset[str], **params: Any) -> "Tool":
+    from .searching import search_files_tool
+
+    return search_files_tool(root, **params)
+
+
+def _write_file(root: Path, hidden: frozenset[str]) -> "Tool":
+    from .writing import write_file_tool
+
+    return write_file_tool(root)
+
+
+def _edit_file(root: Path, hidden: frozenset[str]) -> "Tool":
+    from .writing import edit_file_tool
+
+    return edit_file_tool(root)
+
+
+def _script(root: Path, hidden: frozenset[str], **params: Any) -> "Tool":
+    from .script import script_tool
+
+    params["args"] = {name: dict(each) for name, each in params["args"].items()}
+    return script_tool(root, hidden=hidden, **params)
+
+
 def _shell(root: Path, hidden: frozenset[str], **params: Any) -> "Tool":
     from .shell import shell_tool
 
@@ -100,9 +217,13 @@ def _shell(root: Path, hidden: frozenset[str], **params: Any) -> "Tool":
 
 
 TOOLBOX: Mapping[str, BuiltIn] = MappingProxyType({
+    "edit_file": BuiltIn(_edit_file, NoParams, EDIT_FILE),
     "list_files": BuiltIn(_list_files, ListFilesParams, LIST_FILES),
     "read_file": BuiltIn(_read_file, ReadFileParams, READ_FILE),
+    "script": BuiltIn(_script, ScriptParams, SCRIPT, folder="cwd", program="command"),
+    "search_files": BuiltIn(_search_files, SearchFilesParams, SEARCH_FILES),
     "shell": BuiltIn(_shell, ShellParams, SHELL, folder="cwd"),
+    "write_file": BuiltIn(_write_file, NoParams, WRITE_FILE),
 })  # fmt: skip
 """The built-in tools."""
 

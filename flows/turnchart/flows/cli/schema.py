@@ -1,0 +1,43 @@
+"""``turnchart schema``: the JSON Schema of the format, which lets editors complete and check a flow."""
+
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+NAME: Final = "agent.schema.json"
+MODELINE: Final = f"# yaml-language-server: $schema=./{NAME}"
+"""The first line of a flow that tells editors where its schema is."""
+
+
+def schema(
+    write: Annotated[bool, typer.Option("--write", help=f"Write it to {NAME} in this folder.")] = False,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write it to this file.")
+    ] = None,
+    plugins: Annotated[
+        list[str] | None,
+        typer.Option("--plugin", metavar="MODULE", help="Import this for its hooks and tools."),
+    ] = None,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Agree to import the plug-ins of the project.")
+    ] = False,
+) -> None:
+    """Print the JSON Schema of a flow, with the hooks and the tools of this project."""
+    import json
+
+    from turnchart.flows.check import known_here
+    from turnchart.flows.json_schema import project_schema
+    from turnchart.flows.problems import exit_code, render_all
+
+    tools, problems = known_here(plugins or (), trust=trust)
+    if problems:
+        typer.echo(render_all(problems), err=True)
+    text = json.dumps(project_schema(tools), ensure_ascii=False, indent=1)
+    file = output or (Path(NAME) if write else None)
+    if file is None:
+        typer.echo(text)
+    else:
+        file.write_text(f"{text}\n", "utf-8")
+        typer.echo(f"{file} is written; a flow beside it names it in its first line:\n{MODELINE}", err=True)
+    raise typer.Exit(exit_code(problems))

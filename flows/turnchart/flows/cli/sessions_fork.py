@@ -1,0 +1,59 @@
+"""``turnchart sessions fork``: a new session that begins as another one did."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from turnchart.flows.cli.sessions_place import FlowName, NewId, SessionName, StorePath, found
+
+if TYPE_CHECKING:
+    from turnchart.flows.cli.places import Shelf
+    from turnchart.machine.session import Session
+    from turnchart.machine.stores import Store
+
+
+def fork(
+    session: SessionName,
+    store: StorePath = None,
+    flow: FlowName = None,
+    at: Annotated[
+        int | None, typer.Option(metavar="N", help="Up to entry N, as `show` numbers them; else all of it.")
+    ] = None,
+    before: Annotated[
+        int | None, typer.Option(metavar="N", help="Up to before the user message N, to say it differently.")
+    ] = None,
+    id: NewId = None,
+) -> None:
+    """Copy a session into a new one of the same store, and print its id. The session stays as it is."""
+    if at is not None and before is not None:
+        raise typer.BadParameter("give --at or --before, not both", param_hint="--before")
+    kept = found(session, store, flow)
+    place = beside(kept)
+    target = place.new(id or place.new_id(kept.id))
+    target.create(_forked(kept, at, before).entries)
+    typer.echo(target.id)
+
+
+def _forked(kept: "Store", at: int | None, before: int | None) -> "Session":
+    from turnchart.machine.session import Session
+
+    origin, into = Session(kept), Session.memory()
+    try:
+        if before is not None:
+            return origin.fork(before, position="before", into=into)
+        return origin.fork(at, into=into)
+    except (IndexError, ValueError) as error:
+        raise typer.BadParameter(str(error), param_hint="--at" if before is None else "--before") from error
+
+
+def beside(kept: "Store") -> "Shelf":
+    """Return the place in which a session is kept: its SQLite file, or the folder of its file."""
+    from turnchart.flows.cli.places import Shelf
+    from turnchart.machine.sqlite import SqliteStore
+
+    if isinstance(kept, SqliteStore):
+        return Shelf("sqlite", kept.path, str(kept.path))
+    from pathlib import Path
+
+    folder = Path(kept.where).parent
+    return Shelf("folder", folder, f"{folder}/")

@@ -1,0 +1,45 @@
+"""``turnchart sessions import``: a session file from elsewhere becomes a session of a store."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from turnchart.flows.cli.sessions_place import FlowName, NewId, StorePath, chosen
+
+if TYPE_CHECKING:
+    from turnchart.flows.interchange.reading import Found, Progress
+    from turnchart.machine.entries import Entry
+
+
+def import_session(
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="A session file: .jsonl of Turnchart, or of pi (version 3)."),
+    ],
+    store: StorePath = None,
+    flow: FlowName = None,
+    id: NewId = None,
+) -> None:
+    """Make a session of a session file, and print its id; where anything in it is wrong, none is made."""
+    from turnchart.flows.cli.places import usual
+    from turnchart.flows.cli.progress import Progress
+    from turnchart.flows.cli.words import one_line
+    from turnchart.flows.interchange.reading import read_session
+
+    place = chosen(store, flow) or usual()
+    with Progress() as progress:
+        found = read_session(file, progress.step(f"reading {file.name}"))
+        target = place.new(id or found.id)
+        place.prepare()
+        target.create(_counted(found, progress.step("writing")))
+    typer.echo(target.id)
+    for note in found.notes:
+        typer.echo(f"note: {one_line(note, None)}", err=True)
+
+
+def _counted(found: "Found", progress: "Progress") -> "Iterator[Entry]":
+    for entry in found.entries:
+        yield entry
+        progress(entry.seq + 1, len(found.entries))

@@ -1,0 +1,72 @@
+"""``turnchart sessions repair``: a copy of what can be saved of a damaged session."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from turnchart.flows.cli.sessions_place import FlowName, SessionName, StorePath, chosen
+
+if TYPE_CHECKING:
+    from turnchart.machine.repairing import Salvage
+    from turnchart.machine.stores import Store
+
+
+def repair(
+    session: SessionName,
+    store: StorePath = None,
+    flow: FlowName = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Where the copy goes: a .jsonl or a SQLite file."
+        ),
+    ] = None,
+) -> None:
+    """Write a copy of what can be saved of a damaged session, and say what is left out.
+
+    The damaged file itself is never changed. The copy stands beside it, as NAME.repaired.jsonl or .db.
+    """
+    from turnchart.flows.cli.words import one_line
+    from turnchart.machine.repairing import write_copy
+
+    path, found = salvaged(session, store, flow)
+    typer.echo(f"session {one_line(found.id)} ({path}): {len(found.entries)} entries can be saved")
+    for problem in found.problems:
+        typer.echo(f"- {one_line(problem, None)}")
+    if not found.problems:
+        typer.echo("nothing is wrong with it, so no copy was written")
+        return
+    target = _target(output or path.with_name(f"{path.stem}.repaired{path.suffix}"), found.id)
+    write_copy(found, target)
+    typer.echo(f"written to {target.where}")
+
+
+def salvaged(session: str, store: str | None, flow: str | None) -> "tuple[Path, Salvage]":
+    """Return the file of a session, and what can be saved of it.
+
+    Raises:
+        SessionError: If there is no such session, or nothing of it can be saved.
+    """
+    from turnchart.flows.cli.places import find, shelf
+    from turnchart.machine.jsonl import JsonlStore
+    from turnchart.machine.repairing import salvage_jsonl, salvage_sqlite
+
+    place = chosen(store, flow)
+    if place is None and session.endswith(".jsonl") and Path(session).is_file():
+        place = shelf(session)
+    if place is not None and place.kind == "file":  # its header may be what is damaged
+        return place.path, salvage_jsonl(place.path)
+    one = find(session, place)
+    path = Path(one.where)
+    return path, salvage_jsonl(path) if isinstance(one, JsonlStore) else salvage_sqlite(path, one.id)
+
+
+def _target(path: Path, id: str) -> "Store":
+    if path.suffix == ".jsonl":
+        from turnchart.machine.jsonl import JsonlStore
+
+        return JsonlStore(path, id=id)
+    from turnchart.machine.sqlite import SqliteStore
+
+    return SqliteStore(path, id)

@@ -1,0 +1,62 @@
+"""``turnchart sessions search``: where something was said."""
+
+import json
+import sys
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from turnchart.flows.cli.sessions_place import AsJson, FlowName, StorePath, chosen
+
+if TYPE_CHECKING:
+    from turnchart.machine.searching import Hit
+
+
+def search(
+    text: Annotated[
+        list[str],
+        typer.Argument(metavar="TEXT", help="Words; 'some words' in \"double quotes\" stand together."),
+    ],
+    store: StorePath = None,
+    flow: FlowName = None,
+    limit: Annotated[int, typer.Option(min=1, help="So many at most.")] = 20,
+    as_json: AsJson = False,
+) -> None:
+    """Find the messages that contain all these words, the best first; a word that ends in * begins so."""
+    from turnchart.flows.cli.places import usual
+    from turnchart.machine.searching import search_sqlite, search_stores
+
+    place = chosen(store, flow) or usual()
+    asked = " ".join(text)
+    try:
+        if place.kind == "sqlite":
+            found = search_sqlite(place.path, asked, limit=limit)
+        else:
+            stores = [place.only()] if place.kind == "file" else [place.look(id) for id in place.ids()]
+            found = search_stores(stores, asked, limit=limit)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="TEXT") from error
+    if as_json:
+        typer.echo(json.dumps([hit._asdict() for hit in found], indent=2))
+        return
+    if not found:
+        typer.echo(f"nothing found in {place.path}", err=True)
+        raise typer.Exit(1)
+    for hit in found:
+        typer.echo(shown(hit, bold=sys.stdout.isatty()))
+
+
+def shown(hit: "Hit", *, bold: bool = False) -> str:
+    """Return a line about one message; ``bold`` shows the words that were asked for so."""
+    from turnchart.flows.cli.words import one_line, plain
+
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(hit.time))
+    said, at = "", 0
+    for begin, end in hit.marks:
+        word = plain(hit.text[begin:end])
+        said += plain(hit.text[at:begin]) + (typer.style(word, bold=True) if bold else word)
+        at = end
+    said += plain(hit.text[at:])
+    kind = hit.type.removesuffix("/message").replace("tool/result", "result")
+    return f"{one_line(hit.session)} {hit.seq}  {when}  {kind}: {said}"

@@ -1,0 +1,63 @@
+"""Finding test files, and loading one with the flow that it tests."""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from turnchart.flows.problems import FlowError, Problem, exit_code, in_order
+from turnchart.flows.testfiles.reading import SUFFIX, is_suite, read_suite
+from turnchart.flows.testfiles.suite import Suite
+
+if TYPE_CHECKING:
+    from turnchart.flows.load import Flow
+
+_SKIPPED: Final = frozenset(("node_modules", "venv", "__pycache__", "build", "dist"))
+
+
+def find_suites(named: Sequence[str]) -> list[str]:
+    """Return the test files that a person named, in order, and those in the folders among the names.
+
+    Without a name, those in the current folder. In folders, files that only happen to be named like test
+    files are left out, and so are hidden folders and those that hold what others wrote.
+    """
+    found: list[str] = []
+    for name in named or (".",):
+        found += _below(name) if os.path.isdir(name) else [name]
+    return list(dict.fromkeys(found))
+
+
+def _below(folder: str) -> Iterator[str]:
+    for at, folders, files in os.walk(folder):
+        folders[:] = sorted(each for each in folders if not each.startswith(".") and each not in _SKIPPED)
+        for name in sorted(files):
+            path = os.path.normpath(os.path.join(at, name))
+            if name.endswith(SUFFIX) and is_suite(Path(path)):
+                yield path
+
+
+def load_suite(name: str, plugins: Iterable[str] = (), *, trust: bool = False) -> tuple[Suite, "Flow"]:
+    """Read a test file and load its flow. Nothing is played.
+
+    Args:
+        name: The file.
+        plugins: Modules whose hooks and tools the flow may name; they are imported.
+        trust: What the flow starts or reaches was agreed to.
+
+    Raises:
+        FlowError: If anything is wrong with the file or with the flow; it holds every problem.
+    """
+    from turnchart.flows.load import load_flow
+    from turnchart.flows.testfiles.checking import check_suite
+
+    suite, problems = read_suite(name)
+    if suite is None:
+        raise FlowError(problems)
+    try:
+        flow = load_flow(suite.flow, plugins, trust=trust)
+    except FlowError as error:
+        raise FlowError([*problems, *error.problems]) from None
+    found: list[Problem] = in_order([*problems, *check_suite(suite, flow)])
+    if exit_code(found):
+        raise FlowError(found)
+    return suite, flow
