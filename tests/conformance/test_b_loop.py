@@ -7,7 +7,7 @@ from tests.conformance.hearing import said, users, watched
 from tests.conformance.toolkit import (
     asks,
 )
-from tests.machine.drive import calls, drop, slow, slows, texts
+from tests.machine.drive import ADD, drop, slow, slows, texts
 
 from turnchart.machine import (
     AgentBusy,
@@ -33,14 +33,12 @@ from turnchart.machine.ui import (
 )
 from turnchart.testing import FakeClock
 
-SUM = calls(("add", {"a": 1, "b": 2}))
-
 
 async def test_b5_arguments_of_a_denied_call_reach_no_body_and_its_end_says_so() -> None:
     def refuse(_: PreTool) -> Deny:
         return Deny("not today")
 
-    async with watched([SUM, "ok"], hooks={"pre_tool": [refuse]}) as (agent, heard):
+    async with watched([ADD, "ok"], hooks={"pre_tool": [refuse]}) as (agent, heard):
         await agent.prompt("x")
     (end,) = heard.of(ToolExecutionEnd)
     assert end.is_error
@@ -56,7 +54,7 @@ async def test_b5_results_are_heard_in_the_order_of_the_model() -> None:
 
 
 async def test_b6_calls_of_an_answer_that_was_cut_by_its_limit_do_not_run() -> None:
-    cut = Reply("half", tool_calls=SUM.tool_calls, finish="max_tokens")
+    cut = Reply("half", tool_calls=ADD.tool_calls, finish="max_tokens")
     async with watched([cut]) as (agent, heard):
         turn = await agent.prompt("x")
     assert turn.reason == "max_tokens"
@@ -65,7 +63,7 @@ async def test_b6_calls_of_an_answer_that_was_cut_by_its_limit_do_not_run() -> N
 
 
 async def test_b7_steering_enters_right_before_the_next_answer_inside_its_step() -> None:
-    async with watched([SUM, "done"]) as (agent, heard):
+    async with watched([ADD, "done"]) as (agent, heard):
         agent.follow_up("x")
         await agent.until(State.TOOLING)
         agent.steer("also")
@@ -129,7 +127,7 @@ async def test_b5_updates_reach_the_listeners_while_an_exclusive_tool_runs() -> 
 
 
 async def test_a15_message_end_is_the_object_that_the_log_holds() -> None:
-    async with watched([SUM, "done"]) as (agent, heard):
+    async with watched([ADD, "done"]) as (agent, heard):
         await agent.prompt("x")
     logged = [
         entry.data["message"]

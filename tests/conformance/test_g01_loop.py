@@ -16,7 +16,7 @@ from tests.conformance.toolkit import (
     results,
     timed,
 )
-from tests.machine.drive import add, calls, run, slows, texts, types
+from tests.machine.drive import ADD, add, calls, run, slows, texts, types
 
 from turnchart.machine import (
     Agent,
@@ -48,8 +48,6 @@ from turnchart.machine.ui import (
     TurnEnd,
 )
 from turnchart.testing import FakeClock
-
-SUM = calls(("add", {"a": 1, "b": 2}))
 
 
 async def test_g001_a_text_reply_is_one_run_of_two_messages() -> None:
@@ -119,14 +117,14 @@ def sixes(payload: PreTool) -> PreTool:
 
 
 async def test_g008_arguments_that_a_hook_changed_are_validated_again_at_once() -> None:
-    agent, _ = await run([SUM, "done"], hooks={"pre_tool": [as_text]})
+    agent, _ = await run([ADD, "done"], hooks={"pre_tool": [as_text]})
     ((outcome, text),) = results(agent.session)
     assert outcome == "denied"
     assert "`a`" in text
 
 
 async def test_g009_the_log_keeps_the_arguments_that_the_model_gave() -> None:
-    agent, _ = await run([SUM, "done"], hooks={"pre_tool": [sixes]})
+    agent, _ = await run([ADD, "done"], hooks={"pre_tool": [sixes]})
     assert texts(agent.session, "tool/result") == ["12"]
     (answer, _) = all_of(agent.session, "assistant/message")
     assert answer.data["message"].tool_calls[0].arguments == {"a": 1, "b": 2}
@@ -156,7 +154,7 @@ async def test_g016_the_prompt_may_change_from_step_to_step() -> None:
     def by_step(payload: Assemble) -> Assemble:
         return payload.replace(sections=(f"After {payload.turn.steps} steps.",))
 
-    agent, _ = await run([SUM, "done"], hooks={"assemble": [by_step]})
+    agent, _ = await run([ADD, "done"], hooks={"assemble": [by_step]})
     assert [request.system for request in requests(agent)] == ["After 0 steps.", "After 1 steps."]
 
 
@@ -188,7 +186,7 @@ def stop(_: AfterStep) -> Stop:
 
 async def test_g017_a_turn_that_is_stopped_asks_for_no_follow_up() -> None:
     polls = Polls(follow_up=["more"])
-    async with watched([SUM], hooks={"after_step": [stop]}, **polls.settings()) as (agent, heard):
+    async with watched([ADD], hooks={"after_step": [stop]}, **polls.settings()) as (agent, heard):
         turn = await agent.prompt("x")
     assert turn.reason == "stopped"
     assert texts(agent.session, "tool/result") == ["3"]
@@ -222,7 +220,7 @@ async def test_g020_post_tool_may_terminate() -> None:
     def end(payload: PostTool) -> PostTool:
         return payload.replace(terminate=True)
 
-    agent, (turn,) = await run([SUM], hooks={"post_tool": [end]})
+    agent, (turn,) = await run([ADD], hooks={"post_tool": [end]})
     assert (turn.reason, len(requests(agent))) == ("completed", 1)
 
 

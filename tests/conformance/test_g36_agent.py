@@ -8,7 +8,7 @@ import pytest
 from anyio.lowlevel import checkpoint
 from tests.conformance.hearing import Heard, requests, roles, said, users, watched
 from tests.conformance.toolkit import after, asks
-from tests.machine.drive import add, calls, drop, run, scripted, slows, texts, types
+from tests.machine.drive import ADD, add, drop, run, scripted, slows, texts, types
 
 from turnchart.machine import (
     Agent,
@@ -37,8 +37,6 @@ from turnchart.machine.ui import (
     UiEvent,
 )
 from turnchart.testing import FakeClock
-
-SUM = calls(("add", {"a": 1, "b": 2}))
 
 
 async def test_g036_what_an_agent_is_before_its_first_prompt() -> None:
@@ -347,7 +345,7 @@ async def test_g055_the_same_without_anybody_who_listens() -> None:
 
 
 async def test_g056_agent_end_has_what_this_run_added() -> None:
-    async with watched([SUM, "a", "b", "c"]) as (agent, heard):
+    async with watched([ADD, "a", "b", "c"]) as (agent, heard):
         agent.follow_up("one")
         await agent.until(State.TOOLING)
         agent.steer("steered")
@@ -418,7 +416,7 @@ async def test_b8_listeners_are_awaited_in_the_order_in_which_they_came() -> Non
 
 
 async def test_b8_the_view_is_changed_before_the_listeners_run() -> None:
-    async with watched([SUM, "done"]) as (agent, heard):
+    async with watched([ADD, "done"]) as (agent, heard):
         await agent.prompt("x")
     ends = [
         (event.message, view) for event, view in zip(heard.events, heard.views, strict=True)
@@ -434,7 +432,7 @@ async def test_b8_an_answer_is_in_the_view_before_the_hooks_of_its_tools_run() -
     def look(_: object) -> None:
         seen.append([message.role for message in agent.view.messages])
 
-    async with watched([SUM, "done"], hooks={"pre_tool": [look]}) as (agent, _):
+    async with watched([ADD, "done"], hooks={"pre_tool": [look]}) as (agent, _):
         await agent.prompt("x")
     assert seen == [["user", "assistant"]]
 
@@ -479,7 +477,7 @@ async def test_b10_a_message_that_was_cut_off_keeps_what_was_shown() -> None:
 
 
 async def test_a7_a_request_is_frozen_and_its_own() -> None:
-    async with watched([SUM, "done"]) as (agent, _):
+    async with watched([ADD, "done"]) as (agent, _):
         await agent.prompt("x")
     first, second = requests(agent)
     assert isinstance(first, ModelRequest)

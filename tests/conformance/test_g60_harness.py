@@ -6,7 +6,7 @@ import pytest
 from anyio.lowlevel import checkpoint
 from tests.conformance.hearing import Heard, admitted, requests, roles, said, users, watched
 from tests.conformance.toolkit import asks, results
-from tests.machine.drive import add, calls, drop, run, scripted, slow, texts, types
+from tests.machine.drive import ADD, add, drop, run, scripted, slow, texts, types
 
 from turnchart.machine import (
     Agent,
@@ -39,7 +39,6 @@ from turnchart.machine.ui import (
     UiEvent,
 )
 
-SUM = calls(("add", {"a": 1, "b": 2}))
 PLAIN = [
     "queue_update", "agent_start", "queue_update", "turn_start", "ms user", "me user",
     "after_provider_response", "ms assistant", "mu assistant", "me assistant", "turn_end", "save_point",
@@ -101,7 +100,7 @@ async def test_g062_what_a_pre_step_hook_adds_follows_the_prompt_and_stays() -> 
             return None
         return payload.replace(messages=(*payload.messages, UserMessage("more", source="hook")))
 
-    async with watched([SUM, "done"], hooks={"pre_step": [more]}) as (agent, _):
+    async with watched([ADD, "done"], hooks={"pre_step": [more]}) as (agent, _):
         await agent.prompt("x")
     assert users(agent) == [["x", "more"], ["x", "more"]]
     assert texts(agent.session, "user/message") == ["x", "more"]
@@ -272,7 +271,7 @@ async def test_g076_the_whole_order_of_one_prompt() -> None:
 
 
 async def test_g076_the_whole_order_with_a_tool() -> None:
-    async with watched([SUM, "done"]) as (agent, heard):
+    async with watched([ADD, "done"]) as (agent, heard):
         await agent.prompt("x")
     tool_run = ["tool_execution_start", "tool_execution_end", "ms tool_result", "me tool_result"]
     asked = PLAIN[6:10]
@@ -360,7 +359,7 @@ async def test_g085_the_prompt_is_put_together_once_a_step() -> None:
     def count(payload: Assemble) -> None:
         seen.append(payload.turn.steps)
 
-    agent, _ = await run([SUM, Failure("overloaded"), "done"], hooks={"assemble": [count]})
+    agent, _ = await run([ADD, Failure("overloaded"), "done"], hooks={"assemble": [count]})
     assert len(requests(agent)) == 3
     assert seen == [0, 1]
 
@@ -375,7 +374,7 @@ def shrug(_: PreTool) -> None:
 
 @pytest.mark.parametrize("order", [[refuse, shrug], [shrug, refuse]])
 async def test_g088_a_denial_is_not_undone_by_a_hook_without_an_opinion(order: list[Any]) -> None:
-    agent, _ = await run([SUM, "done"], hooks={"pre_tool": order})
+    agent, _ = await run([ADD, "done"], hooks={"pre_tool": order})
     ((outcome, text),) = results(agent.session)
     assert (outcome, text.startswith("Denied: not today")) == ("denied", True)
 
@@ -387,7 +386,7 @@ async def test_g089_the_second_post_tool_hook_sees_what_the_first_made() -> None
     def b(payload: PostTool) -> PostTool:
         return payload.replace(content=f"B({payload.text})")
 
-    agent, _ = await run([SUM, "done"], hooks={"post_tool": [a, b]})
+    agent, _ = await run([ADD, "done"], hooks={"post_tool": [a, b]})
     assert texts(agent.session, "tool/result") == ["B(A(3))"]
 
 
@@ -445,7 +444,7 @@ async def test_g095_a_pre_tool_hook_sees_the_answer_in_the_log() -> None:
     def look(payload: PreTool) -> None:
         seen.append([entry.data["message"].role for entry in payload.log if entry.type.endswith("t/message")])
 
-    await run([SUM, "done"], hooks={"pre_tool": [look]})
+    await run([ADD, "done"], hooks={"pre_tool": [look]})
     assert seen == [["assistant"]]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from anyio.lowlevel import checkpoint
 from tests.conformance.watching import INBOX, count, ends, hear, refuse, turns, waiting, when
-from tests.machine.drive import calls, drop, run, scripted, texts, types
+from tests.machine.drive import ADD, drop, run, scripted, texts, types
 from tests.machine.histories import Kept
 
 from turnchart.machine import (
@@ -21,7 +21,6 @@ from turnchart.machine import (
 )
 from turnchart.machine.points import Assemble, Enter, PreStep, Reject, Request
 
-ADD = calls(("add", {"a": 1, "b": 2}))
 Hook = Callable[[PreStep], Any]
 
 

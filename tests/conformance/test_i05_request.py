@@ -23,7 +23,8 @@ from turnchart.machine.models import Finish, RequestConfig, TextDelta
 from turnchart.machine.points import Request, RequestError, Retry, Stream
 from turnchart.testing import FakeClock
 
-EMPTY_STEP = ["step/start", "agent/inbox/spliced", "agent/inbox/spliced", "step/end", "turn/end"]
+EMPTY_STEP = ["step/start", "step/end", "turn/end"]
+ABORTED_STEP = ["step/start", "agent/inbox/spliced", "agent/inbox/spliced", "step/end", "turn/end"]
 """Nothing but the batch, which is discarded: it waits again, and is gone."""
 
 
@@ -59,7 +60,7 @@ async def test_i071_a_cancel_in_the_request_hook_commits_nothing() -> None:
     async with asked(route, clock=clock, hooks={"request": [wait]}) as agent:
         turn = await cut_in_requesting(agent)
     assert turn.reason == "aborted"
-    assert since(agent.session, 3) == EMPTY_STEP
+    assert since(agent.session, 3) == ABORTED_STEP
     assert route.prepared == 0
 
 
@@ -71,7 +72,7 @@ async def test_i071_a_request_hook_that_aborts_and_returns_prepares_nothing() ->
     async with asked(route, hooks={"request": [cut]}) as agent:
         turn = await agent.prompt("x")
     assert turn.reason == "aborted"
-    assert since(agent.session, 3) == EMPTY_STEP
+    assert since(agent.session, 3) == ABORTED_STEP
     assert route.prepared == 0
 
 
@@ -81,7 +82,7 @@ async def test_i072_a_cancel_while_a_call_is_prepared_commits_nothing() -> None:
     async with asked(route, clock=clock) as agent:
         turn = await cut_in_requesting(agent)
     assert turn.reason == "aborted"
-    assert since(agent.session, 3) == EMPTY_STEP
+    assert since(agent.session, 3) == ABORTED_STEP
     assert route.requests == []
 
 
@@ -93,7 +94,7 @@ async def test_i072_an_abort_by_what_prepares_commits_nothing() -> None:
     async with asked(route) as agent:
         turn = await agent.prompt("x")
     assert turn.reason == "aborted"
-    assert since(agent.session, 3) == EMPTY_STEP
+    assert since(agent.session, 3) == ABORTED_STEP
 
 
 @pytest.mark.parametrize(

@@ -323,7 +323,9 @@ async def test_without_that_limit_a_hook_may_try_again_as_long_as_it_likes() -> 
 
 async def test_the_limit_of_hooks_is_none_of_the_policy() -> None:
     policy = RetryPolicy(max_attempts=4)
-    agent, turn, _ = await attempted(*[Failure("timeout")] * 3, "ok", retry=policy, limits=Limits(max_retries=1))
+    agent, turn, _ = await attempted(
+        *[Failure("timeout")] * 3, "ok", retry=policy, limits=Limits(max_retries=1)
+    )
     assert (turn.text, len(retries(agent.session))) == ("ok", 3)
 
 

@@ -6,14 +6,12 @@ from typing import Any
 import anyio
 import pytest
 from tests.conformance.toolkit import Seen, after, all_of, asks, brackets, last, reasons, timed
-from tests.machine.drive import add, calls, drop, run, scripted, texts, types
+from tests.machine.drive import ADD, add, drop, run, scripted, texts, types
 
 from turnchart.machine import Agent, Failure, HookFailed, Limits, Reply, Signal, State, TurnFailed
 from turnchart.machine.abort import AbortSignal
 from turnchart.machine.points import AfterStep, Continue, PreStep, Reject, Stop, TurnStopping
 from turnchart.testing import FakeClock
-
-ADD = calls(("add", {"a": 1, "b": 2}))
 
 
 def once(act: Callable[[], object]) -> Callable[[TurnStopping], None]:

@@ -1,13 +1,11 @@
 """I.10 of the lifecycle: what an abort leaves in the log, and which wakes are kept while a turn is closed."""
 
-from collections.abc import Callable
 from typing import Any
 
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 from tests.conformance.watching import (
-    ADD,
     INBOX,
     LATE,
     Send,
@@ -24,9 +22,9 @@ from tests.conformance.watching import (
     waiting,
     when,
 )
-from tests.machine.drive import calls, drop, scripted, types
+from tests.machine.drive import ADD, calls, drop, scripted, types
 
-from turnchart.machine import Agent, Reply, ScriptedModel, State, Turn
+from turnchart.machine import Reply, State
 from turnchart.machine.models import TextDelta, ThinkingDelta
 from turnchart.machine.points import PreStep, Request, TurnStopping
 from turnchart.testing import FakeClock

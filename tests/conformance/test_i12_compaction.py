@@ -115,18 +115,17 @@ async def test_the_last_turns_stay_word_for_word() -> None:
 async def test_the_tokens_of_the_answer_are_no_room_for_a_request(
     settings: dict[str, Any], compacts: bool
 ) -> None:
-    model = ScriptedModel(["a" * 400, "b" * 400, "sum", *["c"] * compacts], default="d", context_window=330)
+    model = ScriptedModel(["a" * 400, "b" * 400], default="d", context_window=330)
     async with asked(model, settings=settings, compaction=Compaction(keep_last=1)) as agent:
         await agent.prompt("one")
         await agent.prompt("two")
         await agent.prompt("three")
     assert bool(compacting(agent.session)) is compacts
-    model.drop()
 
 
 async def test_what_a_provider_counted_goes_before_characters() -> None:
-    replies = [Reply("a", usage={"input": 700, "output": 100, "cache_read": 50}), "sum", "b"]
-    model = ScriptedModel(["a" * 100, *replies], context_window=1000)
+    counted = Reply("a", usage={"input": 700, "output": 100, "cache_read": 50})
+    model = ScriptedModel(["a" * 100, counted, "sum", "b"], context_window=1000)
     async with asked(model, compaction=Compaction(keep_last=1)) as agent:
         await agent.prompt("one" * 30)
         await agent.prompt("two")

@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 import pytest
 from tests.conformance.toolkit import Seen, all_of, reasons
-from tests.machine.drive import calls, run, scripted, texts, types
+from tests.machine.drive import ADD, calls, run, scripted, texts, types
 
 from turnchart.machine import (
     Agent,
@@ -31,7 +31,6 @@ from turnchart.machine.points import (
 from turnchart.testing import FakeClock
 
 Next = Callable[[Any], Awaitable[Any]]
-ADD = calls(("add", {"a": 1, "b": 2}))
 
 
 def around(name: str, seen: Seen) -> Callable[..., Any]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from tests.conformance.toolkit import Seen, all_of, brackets
-from tests.machine.drive import add, calls, run, scripted, texts
+from tests.machine.drive import ADD, add, run, scripted, texts
 
 from turnchart.hooks import hook, run_chain
 from turnchart.machine import (
@@ -34,8 +34,6 @@ from turnchart.machine.points import (
     TurnStopping,
 )
 from turnchart.testing import FakeClock
-
-ADD = calls(("add", {"a": 1, "b": 2}))
 
 
 def boom(_: Payload) -> None:

@@ -1,16 +1,13 @@
 """Of ours, beside I.10: an abort makes no ghosts, and whatever is sent around it comes to rest."""
 
-from collections.abc import Callable
 from typing import Any
 
 import anyio
 import pytest
-from anyio.lowlevel import checkpoint
 from tests.conformance.watching import (
-    ADD,
-    Calling,
     INBOX,
     LATE,
+    Calling,
     at,
     count,
     ends,
@@ -23,14 +20,13 @@ from tests.conformance.watching import (
     waiting,
     when,
 )
-from tests.machine.drive import calls, drop, scripted, texts, types
+from tests.machine.drive import ADD, drop, scripted, texts, types
 from tests.machine.histories import Kept
 
-from turnchart.machine import Agent, AppendRefused, Reply, ScriptedModel, Session, State, Turn, UserMessage
+from turnchart.machine import Agent, AppendRefused, Session, State, UserMessage
 from turnchart.machine.points import PreStep, PreTool
 from turnchart.machine.verify import verify
 from turnchart.testing import FakeClock, record
-
 
 STATES = [State.CLAIMING, State.PRE_STEP, State.REQUESTING, State.TOOLING, State.STOPPING]
 EARLY = [State.CLAIMING, State.PRE_STEP, State.REQUESTING]

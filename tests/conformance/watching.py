@@ -3,10 +3,12 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import pytest
+from anyio.lowlevel import checkpoint
 from tests.machine.drive import types
 from tests.machine.histories import put
 
-from turnchart.machine import Agent, Entry, ScriptedModel, Session, Signal
+from turnchart.machine import Agent, Entry, Reply, ScriptedModel, Session, Signal, State, Turn
 from turnchart.machine.abort import AbortSignal
 from turnchart.machine.models import PreparedCall, RequestConfig
 from turnchart.machine.scripted import Scripted
@@ -20,7 +22,6 @@ SENDS: dict[str, Send] = {
     "inject": lambda agent, text: agent.inject(text),
     "next_turn": lambda agent, text: agent.next_turn(text),
 }
-ADD = calls(("add", {"a": 1, "b": 2}))
 LATE = Reply("late", delay=5)
 """An answer after five seconds."""
 WAKES: dict[str, Send] = {

@@ -3,9 +3,11 @@ from pathlib import Path
 
 import pytest
 
+from turnchart.flows import load_flow
 from turnchart.flows.check import examine
 from turnchart.flows.tool_checks import permissions_of
 from turnchart.machine.permissions import Permissions
+from turnchart.machine.tools import ToolContext, run_tool
 
 Found = Callable[..., list[tuple[str, int, int]]]
 Write = Callable[..., Path]
@@ -90,3 +92,33 @@ def test_a_tool_of_a_plugin_takes_no_parameters(write: Write) -> None:
 
 def test_without_permissions_reading_is_allowed_and_the_rest_asks() -> None:
     assert permissions_of(None) == Permissions.reads()
+
+
+SCRIPT = "use: script, as: build, with: {description: Build., command: "
+
+
+@pytest.mark.parametrize(
+    ("rest", "expected"),
+    [
+        ("[sh, -c, 'true']}", []),
+        ("[no-such-program]}", [("program", 2, 72)]),
+        ("[../build.sh]}", [("path-outside", 2, 72)]),
+        ("[sh, '{x}']}", [("bad-value", 2, 40)]),
+        ("[sh, '{x}'], args: {x: {type: path}}, subject: x}", []),
+        ("[sh, '{x}'], args: {x: {type: text}}}", [("bad-value", 2, 101)]),
+        ("[sh], cwd: ..}", [("path-outside", 2, 82)]),
+        ("[]}", [("bad-value", 2, 71)]),
+    ],
+)
+def test_scripts(found: Found, rest: str, expected: list[tuple[str, int, int]]) -> None:
+    assert found(f"tools: [{{{SCRIPT}{rest}}}]\n") == expected
+
+
+async def test_a_script_is_agreed_to_and_its_program_is_relative_to_its_file(write: Write) -> None:
+    script = write("#!/bin/sh\necho built in $(basename $PWD)\n", "scripts/build.sh")
+    script.chmod(0o755)
+    write(f"version: 1\ntools: [{{{SCRIPT}[./build.sh]}}}}]\n", "scripts/flow.yaml")
+    flow = load_flow("scripts/flow.yaml", trust=True)
+    assert [(reach.kind, reach.what) for reach in flow.reaches] == [("program", "./build.sh")]
+    outcome = await run_tool(flow.tools[0], {}, ToolContext())
+    assert outcome.content[0]["text"] == f"built in {script.parents[1].name}\n[exit code 0]"

@@ -145,6 +145,12 @@ async def test_the_program_is_told_the_payload_and_what_it_may_know(monkeypatch:
     )  # fmt: skip
 
 
+async def test_it_starts_where_it_is_told() -> None:
+    world = World(Finished())
+    await run_chain("pre_tool", CALL, [Command("pre_tool", ("check",), cwd="sub")], world=world)
+    assert world.asked["cwd"] == "sub"
+
+
 async def test_a_failing_program_denies_at_a_gate_and_says_why() -> None:
     world = World(Finished("", 2, "first\ncan't open file\n"))
     verdict = await run_chain("pre_tool", CALL, [Command("pre_tool", ("check",))], world=world)

@@ -41,6 +41,10 @@ def calls(*asked: tuple[str, dict[str, Any]]) -> Reply:
     return Reply(tool_calls=[ToolCall(name, arguments) for name, arguments in asked])
 
 
+ADD = calls(("add", {"a": 1, "b": 2}))
+"""An answer that asks for one sum."""
+
+
 def slows(*numbers: int) -> Reply:
     """Return an answer that asks for the slow tool so often."""
     return calls(*(("slow", {"n": n}) for n in numbers))

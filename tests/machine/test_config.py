@@ -53,7 +53,9 @@ def test_a_wrong_limit_is_refused_by_name(name: str, value: Any) -> None:
         Limits(**{name: value})
 
 
-@pytest.mark.parametrize("name", ["max_steps", "max_tool_calls", "max_seconds", "max_continues", "max_retries"])
+@pytest.mark.parametrize(
+    "name", ["max_steps", "max_tool_calls", "max_seconds", "max_continues", "max_retries"]
+)
 def test_none_is_no_limit(name: str) -> None:
     given: dict[str, Any] = {name: None}
     assert getattr(Limits(**given), name) is None

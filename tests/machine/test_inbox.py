@@ -283,6 +283,7 @@ def test_items_come_back_from_the_log_with_their_types() -> None:
     [rider] = made.riders
     assert (type(rider), rider) == (Item, item("r1", "next_turn", "a"))
     assert isinstance(rider.messages[0], UserMessage)
+    assert Item.of(rider) is rider
     assert made.find("r1") == ("rider", 0)
     assert made.find("unknown") is None
 

@@ -23,7 +23,7 @@ request | requesting | rewrite | calls | model settings thinking tools | | stop 
 context | requesting | rewrite | | messages | | warn | turn error | yes | no
 convert | requesting | rewrite | | llm_messages | | | turn error | no | no
 stream | requesting | wrap | request | | | | turn error | no | no
-request_error | retrying | first answer | kind status retry_after attempt model message | | Retry GiveUp | | turn error | yes | no
+request_error | retrying | first answer | kind status retry_after attempt model message fallback | | Retry GiveUp | | turn error | yes | no
 pre_tool | tooling | gate | tool subject subject_name call_id | args | Allow Ask Deny | | call denied | yes | yes
 tool | tooling | wrap | tool args call_id | | | | error result | no | yes
 post_tool | tooling | rewrite | tool args call_id outcome | content details is_error usage terminate context | Block | warn | withheld | yes | yes

@@ -78,7 +78,8 @@ async def test_a_store_that_is_full_at_any_entry(script: Script) -> None:
                 assert len(agent.session.entries) == room
                 verdict = verify(agent.session.entries)
                 assert verdict.ok, verdict.message
-                assert len(errors) == (1 if room else 0), room  # of the first entry its caller hears
+                # Of the first entry its caller hears; the job's buffered write fails on its own.
+                assert len(errors) == (1 if room or script.name == "maintenance" else 0), room
                 drop(agent)
 
 

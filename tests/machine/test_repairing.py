@@ -215,7 +215,7 @@ def test_a_file_that_is_not_there_or_newer_cannot_be_repaired(path: Path) -> Non
 def test_a_copy_is_never_written_over_a_session(path: Path) -> None:
     recorded(Session.jsonl(path))
     found, before = salvage_jsonl(path), path.read_bytes()
-    with pytest.raises(SessionError, match=r"log\.jsonl holds a session 'log' already; choose another place"):
+    with pytest.raises(SessionError, match=r"log\.jsonl is there already; choose another place"):
         write_copy(found, JsonlStore(path))
     assert path.read_bytes() == before
 

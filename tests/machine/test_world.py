@@ -46,6 +46,26 @@ async def test_it_reads_what_it_is_given_and_runs_in_the_root(tmp_path: Path) ->
     assert done.output == f"Grüße {tmp_path}\n"
 
 
+async def test_it_may_start_in_a_folder_below_the_root(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    done = await world(tmp_path).run(python("print(os.getcwd())"), cwd="sub")
+    assert done.output == f"{tmp_path / 'sub'}\n"
+    with pytest.raises(PermissionError):
+        await world(tmp_path).run(python(""), cwd="..")
+
+
+def test_without_an_inbox_nothing_can_be_injected(tmp_path: Path) -> None:
+    put: list[tuple[str, str]] = []
+    told = Told()
+    here = AgentWorld(
+        tmp_path, SYSTEM_CLOCK, told.notices.append, told.ask, lambda text, source: put.append((text, source))
+    )
+    here.inject("text", "hook x")
+    assert put == [("text", "hook x")]
+    with pytest.raises(RuntimeError, match="no inbox"):
+        world(tmp_path).inject("text", "hook x")
+
+
 async def test_there_is_no_shell(tmp_path: Path) -> None:
     done = await world(tmp_path).run([*python("print(sys.argv[1])"), "$HOME; ls"])
     assert done.output == "$HOME; ls\n"

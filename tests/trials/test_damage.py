@@ -19,6 +19,7 @@ from tests.trials.busy import KINDS, Model, alone, work
 
 from turnchart.machine import Agent, Entry, Session
 from turnchart.machine.errors import SessionCorrupt, SessionError, SessionReadOnly
+from turnchart.machine.jsonl import JsonlStore
 from turnchart.machine.repairing import Salvage, salvage_jsonl, salvage_sqlite, write_copy
 from turnchart.machine.verify import verify
 
@@ -181,7 +182,7 @@ def test_what_is_wrong_in_the_middle_is_said_and_can_be_repaired(
 
 def copied(found: Salvage, path: Path) -> None:
     """Write the copy, and see that it is legal and can be gone on with."""
-    write_copy(found, KINDS["jsonl"](path))
+    write_copy(found, JsonlStore(path, id=found.id))
     entries = Session(KINDS["jsonl"](path)).entries
     assert tuple(entries) == found.entries
     judged = verify(entries)

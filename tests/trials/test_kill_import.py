@@ -29,7 +29,9 @@ COMMAND = (
 
 
 def write_file(path: Path) -> None:
-    rows = [{"type": "session", "version": 3, "id": "big", "timestamp": TIME, "cwd": "/home/me"}]
+    rows: list[dict[str, object]] = [
+        {"type": "session", "version": 3, "id": "big", "timestamp": TIME, "cwd": "/home/me"}
+    ]
     for number in range(LINES):
         parent = str(number - 1) if number else None
         base = {"type": "custom", "id": str(number), "parentId": parent, "timestamp": TIME}

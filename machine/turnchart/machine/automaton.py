@@ -76,6 +76,7 @@ class Automaton:
         jumps: Per node: the nodes that are reached without a letter.
         state: Per node: the state that the walk is in.
         row: Per node: the row that begins there, or None.
+        on: Per node: the row that the walk is on, or None where it is in a state.
         entry: Where each state begins.
         recovery: Where the closing after a crash begins.
         start: Every node in which a walk can begin.
@@ -91,6 +92,8 @@ class Automaton:
         self.jumps: list[list[int]] = []
         self.state: list[State] = []
         self.row: list[Row | None] = []
+        self.on: list[Row | None] = []
+        self._on: Row | None = None
         self.entry = {state: self._node(state) for state in State}
         self.anywhere = _anywhere(table)
         for state in State:
@@ -150,6 +153,7 @@ class Automaton:
         self.jumps.append([])
         self.state.append(state)
         self.row.append(row)
+        self.on.append(self._on)
         return len(self.edges) - 1
 
     def _jump(self, source: int, target: int) -> None:
@@ -176,10 +180,12 @@ class Automaton:
             self._add_row(row, inside if row.event in CUTS else [out])
 
     def _add_row(self, row: Row, sources: Iterable[int]) -> None:
+        self._on = row
         head = self._node(row.source, row)
         for node in sources:
             self._jump(node, head)
         out = self._say(head, row.says, row.reasons)
+        self._on = None
         self._jump(out, self.entry[row.target])
         fails = self._fails.setdefault(row.source, [])
         if row.event is Event.FAIL:

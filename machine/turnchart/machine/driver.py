@@ -128,6 +128,8 @@ class Driver(Acts):
         except Exception as error:
             self._broken_start(error, running=mended)
             if isinstance(error, InternalError | TransitionError):
+                self._held = held
+                self.pump()
                 raise
         finally:
             self._held = held

@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 from turnchart.machine.entries import Entry, Frozen, decode
 from turnchart.machine.errors import SessionCorrupt, SessionError
-from turnchart.machine.jsonl import header_id
+from turnchart.machine.jsonl import JsonlStore, header_id
 from turnchart.machine.session import Session
-from turnchart.machine.sqlite import look
-from turnchart.machine.stores import DAMAGED, Store, why
+from turnchart.machine.sqlite import SqliteStore, look
+from turnchart.machine.stores import DAMAGED, why
 from turnchart.machine.verify import Judge
 
 MOST_MISSING = 1000
@@ -258,16 +258,10 @@ def _rest(entry: Entry, wrong: str, pieces: Iterable[Piece]) -> str:
     return f"entries {entry.seq} to {last} ({count}) left out, for they cannot follow: {wrong}"
 
 
-def write_copy(found: Salvage, target: Store) -> None:
-    """Write what was saved into a store that has nothing of this session yet.
+def write_copy(found: Salvage, target: JsonlStore | SqliteStore) -> None:
+    """Write what was saved into a store that has nothing of this session yet: all of it, or nothing.
 
     Raises:
         SessionError: If it has; nothing is changed then.
     """
-    session = Session(target)
-    if session.entries:
-        raise SessionError(f"{target.where} holds a session {target.id!r} already; choose another place")
-    try:
-        session.copy(found.entries)
-    finally:
-        session.close()
+    target.create(found.entries)

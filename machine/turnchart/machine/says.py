@@ -156,13 +156,10 @@ def names(lines: Iterable[Line]) -> tuple[str, ...]:
     """Return everything that these lines perform, in order, blocks flattened."""
     found: list[str] = []
     for line in lines:
-        match line:
-            case Block():
-                found += names(line.lines)
-            case Arrow() | Silent():
-                found += line.does
-            case Note():
-                pass
+        if isinstance(line, Block):
+            found += names(line.lines)
+        elif not isinstance(line, Note):
+            found += line.does
     return tuple(found)
 
 

@@ -81,12 +81,10 @@ def search_sqlite(path: Path, text: str, *, limit: int = 20) -> list[Hit]:
         sessions = [id for (id,) in db.execute("SELECT id FROM sessions")]
         try:
             return _in_file(path, sessions, asked, limit)
-        except sqlite3.OperationalError as error:
-            if not _cannot_write(error):
-                raise _failed(path, error) from error
-            return _in_memory((row for id in sessions for row in _rows(db, id, 0, None)), asked, limit)
-        except sqlite3.DatabaseError as error:
-            raise _failed(path, error) from error
+        except sqlite3.DatabaseError:
+            # It cannot be written, or its index is damaged; the entries know it all.
+            rows = (row for id in sessions for row in _rows(db, id, 0, None))
+            return _in_memory(path, rows, asked, limit)
 
 
 def search_stores(stores: Iterable[Store], text: str, *, limit: int = 20) -> list[Hit]:
@@ -103,10 +101,7 @@ def search_stores(stores: Iterable[Store], text: str, *, limit: int = 20) -> lis
         for entry in store.load()
         if entry.type in SEARCHED and (said := _said(entry.type, entry.data))
     )
-    try:
-        return _in_memory(rows, asked, limit)
-    except sqlite3.OperationalError as error:
-        raise _failed("memory", error) from error
+    return _in_memory("memory", rows, asked, limit)
 
 
 def query(text: str) -> str:
@@ -166,12 +161,19 @@ def _insert(db: sqlite3.Connection, rows: Iterable[Row]) -> None:
     db.executemany("INSERT INTO words (session, seq, type, time, text) VALUES (?, ?, ?, ?, ?)", rows)
 
 
-def _in_memory(rows: Iterable[Row], asked: str, limit: int) -> list[Hit]:
-    with closing(sqlite3.connect(":memory:")) as db:
-        for statement in _SCHEMA:
-            db.execute(statement)
-        _insert(db, rows)
-        return _found(db, asked, limit)
+def _in_memory(where: object, rows: Iterable[Row], asked: str, limit: int) -> list[Hit]:
+    try:
+        with closing(sqlite3.connect(":memory:")) as db:
+            for statement in _SCHEMA:
+                db.execute(statement)
+            _insert(db, rows)
+            return _found(db, asked, limit)
+    except sqlite3.DatabaseError as error:
+        if "fts5" in str(error):
+            raise SessionError(
+                "this Python's SQLite has no full-text search (FTS5); use a Python whose SQLite has it"
+            ) from error
+        raise SessionError(f"{where} cannot be searched: {error}") from error
 
 
 def _rows(db: sqlite3.Connection, id: str, first: int, end: int | None) -> Iterator[Row]:
@@ -210,24 +212,3 @@ def _marked(text: str) -> tuple[str, tuple[tuple[int, int], ...]]:
             marks.append((len(plain), len(plain) + len(part)))
         plain += part
     return plain, tuple(marks)
-
-
-# -- what may be wrong -------------------------------------------------------------------------
-
-
-def _cannot_write(error: sqlite3.OperationalError) -> bool:
-    code = error.sqlite_errorcode & 0xFF
-    return code in (
-        sqlite3.SQLITE_READONLY,
-        sqlite3.SQLITE_CANTOPEN,
-        sqlite3.SQLITE_FULL,
-        sqlite3.SQLITE_IOERR,
-    )
-
-
-def _failed(where: object, error: sqlite3.DatabaseError) -> SessionError:
-    if "fts5" in str(error):
-        return SessionError(
-            "this Python's SQLite has no full-text search (FTS5); use a Python whose SQLite has it"
-        )
-    return SessionError(f"{where} cannot be searched: {error}")

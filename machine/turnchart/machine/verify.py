@@ -16,7 +16,23 @@ from turnchart.machine.compaction_book import Compactions
 from turnchart.machine.entries import ENTRIES, Entry
 from turnchart.machine.queue_book import Queue
 from turnchart.machine.states import State
-from turnchart.machine.table import LIFECYCLE, Table
+from turnchart.machine.table import LIFECYCLE, Row, Table
+
+
+class Way(NamedTuple):
+    """Part of what could have come instead: in a state, on a row, or by the closing after a crash.
+
+    Attributes:
+        state: The state that the walk would be in.
+        row: The row that it would be on; None where it stays in the state.
+        recovery: It would be the closing of what a crash left open.
+        letters: The letters that could come there, sorted.
+    """
+
+    state: State
+    row: Row | None
+    recovery: bool
+    letters: tuple[str, ...]
 
 
 class Verdict(NamedTuple):
@@ -33,6 +49,8 @@ class Verdict(NamedTuple):
         message: All of this in words.
         turns: How many turns started before that.
         entries: How many entries are legal.
+        ways: Where the order is wrong, the same as ``expected``, told by states and rows; else empty.
+        why: What is wrong with the entry, in words; empty where all are legal.
     """
 
     ok: bool
@@ -45,6 +63,8 @@ class Verdict(NamedTuple):
     message: str
     turns: int
     entries: int
+    ways: tuple[Way, ...] = ()
+    why: str = ""
 
 
 class Judge:
@@ -72,7 +92,8 @@ class Judge:
         if name is not None:
             to = self._automaton.step(self._at, name)
             if not to:
-                return self._refused(entry, self._misplaced(entry), self._automaton.expected(self._at))
+                expected = self._automaton.expected(self._at)
+                return self._refused(entry, self._misplaced(entry), expected, self._ways())
         else:
             to = self._at
         if entry.foreign_id is None and entry.type in ENTRIES:
@@ -104,15 +125,26 @@ class Judge:
             return "no such entry type is known, and it is not marked as ignorable"
         return "it cannot come here"
 
-    def _refused(self, entry: Entry, text: str, expected: Sequence[str]) -> Verdict:
+    def _ways(self) -> tuple[Way, ...]:
+        """Return what could come here, in the order of the chart; each letter once."""
+        made, found = self._automaton, dict[tuple[State, Row | None, bool], set[str]]()
+        for node in sorted(self._at):
+            if made.edges[node]:
+                place = (made.state[node], made.on[node], node >= made.recovery)
+                found.setdefault(place, set()).update(made.edges[node])
+        return tuple(Way(*place, tuple(sorted(names))) for place, names in found.items())
+
+    def _refused(
+        self, entry: Entry, text: str, expected: Sequence[str], ways: tuple[Way, ...] = ()
+    ) -> Verdict:
         came = step_name(entry) or entry.type
         said = (
             f"entry {self._entries} `{came}` in state {self.state}: {text};"
-            f" legal would be: {_listed(expected) or 'nothing'}"
+            f" legal would be: {listed(expected) or 'nothing'}"
         )
         return Verdict(
             False, self._turns.open, self._entries, entry.type, self.state, came, tuple(expected), said,
-            self._turns.number, self._entries,
+            self._turns.number, self._entries, ways, text,
         )  # fmt: skip
 
 
@@ -150,7 +182,7 @@ class Mismatch:
         came = f"`{self.name}`" if self.name else "its end"
         return (
             f"name {self.index} of the trace, {came}, cannot come in {_shown(self.where)};"
-            f" it could be: {_listed(self.expected)}"
+            f" it could be: {listed(self.expected)}"
         )
 
 
@@ -185,8 +217,8 @@ def _shown(states: Iterable[State]) -> str:
     return " or ".join(state.shown for state in states)
 
 
-def _listed(letters: Sequence[str]) -> str:
-    """Fold the variants of one name: ``turn/end (aborted, error)``."""
+def listed(letters: Sequence[str]) -> str:
+    """Return letters in words, with the variants of one name folded: ``turn/end (aborted, error)``."""
     if len(letters) == 1:
         return letters[0]
     found: list[str] = []

@@ -8,7 +8,7 @@ import typer
 
 from turnchart.flows import load_flow
 from turnchart.flows.cli.places import Shelf, usual
-from turnchart.flows.cli.plan import Plan, info_of, plan_of, shelf_of, without_hooks
+from turnchart.flows.cli.plan import Plan, info_of, params_of, plan_of, shelf_of, without_hooks
 from turnchart.flows.script import ScriptInput
 from turnchart.machine.states import State
 
@@ -101,3 +101,14 @@ def test_what_a_session_says_of_its_flow(flow: Write) -> None:
     loaded = load_flow(flow("[hi]"))
     info = info_of(loaded)
     assert {key: info[key] for key in ("flow", "path", "digest")} == loaded.info
+
+
+def test_params_of_the_command_line() -> None:
+    assert params_of(["a=1", "b=x=y", "c="]) == {"a": "1", "b": "x=y", "c": ""}
+    for wrong, message in (
+        (["a"], "'a' is not NAME=VALUE"),
+        (["=1"], "not NAME"),
+        (["a=1", "a=2"], "given twice"),
+    ):
+        with pytest.raises(typer.BadParameter, match=message):
+            params_of(wrong)

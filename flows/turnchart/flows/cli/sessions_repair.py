@@ -8,8 +8,9 @@ import typer
 from turnchart.flows.cli.sessions_place import FlowName, SessionName, StorePath, chosen
 
 if TYPE_CHECKING:
+    from turnchart.machine.jsonl import JsonlStore
     from turnchart.machine.repairing import Salvage
-    from turnchart.machine.stores import Store
+    from turnchart.machine.sqlite import SqliteStore
 
 
 def repair(
@@ -62,7 +63,7 @@ def salvaged(session: str, store: str | None, flow: str | None) -> "tuple[Path, 
     return path, salvage_jsonl(path) if isinstance(one, JsonlStore) else salvage_sqlite(path, one.id)
 
 
-def _target(path: Path, id: str) -> "Store":
+def _target(path: Path, id: str) -> "JsonlStore | SqliteStore":
     if path.suffix == ".jsonl":
         from turnchart.machine.jsonl import JsonlStore
 
