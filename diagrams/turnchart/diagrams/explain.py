@@ -29,7 +29,7 @@ def explain(verdict: Verdict, entries: Sequence[Entry], table: Table = LIFECYCLE
     lines = [f"the walk up to there{before}:", *_folded(list(_walk(legal, begun, table)))]
     lines += [f">{entry.seq:>6}  {label_of(entry)}" for entry in came]
     if came:
-        lines += [f"         in state {verdict.state}: {verdict.why}", *_legal(verdict)]
+        lines += _legal(verdict)
     return "\n".join(lines)
 
 
@@ -46,6 +46,9 @@ def walk_of(entries: Sequence[Entry], table: Table = LIFECYCLE) -> list[Row | To
     items = trail(entries[begun:], table).items
     taken = [item._replace(seq=item.seq + begun) if isinstance(item, Took) else item for item in items]
     first = next((i for i, item in enumerate(taken) if isinstance(item, Took) and item.seq >= shown), 0)
+    rows = [item for item in taken[:first] if isinstance(item, Row)]
+    if rows and not isinstance(taken[first - 1], Row):
+        return [rows[-1], *taken[first:]]  # one row ended the turn before and began this one
     while first and isinstance(taken[first - 1], Row):
         first -= 1
     return taken[first:]

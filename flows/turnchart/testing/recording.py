@@ -34,7 +34,9 @@ class Recording:
             raise AssertionError(str(mismatch))
         verdict = verify(self._agent.session.entries)
         if not verdict.ok:
-            raise AssertionError(verdict.message)
+            from turnchart.diagrams.explain import explain  # what is legal needs no picture
+
+            raise AssertionError(f"{verdict.message}\n\n{explain(verdict, self._agent.session.entries)}")
 
 
 def record(agent: Agent) -> Recording:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from typing import cast
+from typing import ClassVar, cast
 
 import anyio
 
@@ -41,7 +41,10 @@ LEFT_OPEN: dict[State, Callable[[Driver], None]] = {}
 class Driver(Acts):
     """One agent's machine: takes events, performs rows, awaits effects."""
 
-    __slots__ = ("_done", "_gates", "_open", "_walk")
+    __slots__ = ("_done", "_gates", "_note", "_open", "_walk")
+
+    counted: ClassVar[Callable[[Driver], Callable[[Row], object]] | None] = None
+    """Returns what a new agent tells of each row that it takes; None while nobody counts."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,6 +52,7 @@ class Driver(Acts):
         self._done: tuple[anyio.Event, ...] = ()
         self._open = False
         self._walk: list[Row] | None = None
+        self._note = None if Driver.counted is None else Driver.counted(self)
 
     @property
     def pending(self) -> bool:
@@ -84,13 +88,14 @@ class Driver(Acts):
         for name in row.does:
             PERFORM[name](self)
         self.state = row.target
-        if self._walk is not None:
-            self._walk.append(row)
+        if self._note is not None:
+            self._note(row)
 
     def walk(self) -> list[Row]:
         """Write down from now on every row that is taken, and return the list that grows."""
         if self._walk is None:
-            self._walk = []
+            self._walk, before = [], self._note
+            self._note = self._walk.append if before is None else _both(before, self._walk.append)
         return self._walk
 
     def wake(self) -> None:

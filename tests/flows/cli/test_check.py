@@ -53,3 +53,19 @@ def test_a_file_that_is_not_there(cli: Cli) -> None:
     ended = cli("check", "nothing.yaml")
     assert (ended.code, "[file-missing]" in ended.out) == (1, True)
     assert cli("check").code == 2
+
+
+SUITE = "version: 1\nflow: a.yaml\ntests:\n  - name: it answers\n    prompt: hi\n    expect: {reason: completed}\n"
+
+
+def test_a_test_file_is_checked_with_its_flow(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("version: 1\nmodel: test\n", "utf-8")
+    (tmp_path / "a.test.yaml").write_text(SUITE, "utf-8")
+    assert cli("check", "a.yaml", "a.test.yaml") == (0, "a.yaml, a.test.yaml: no problems\n", "")
+    (tmp_path / "a.test.yaml").write_text(SUITE.replace("reason", "raeson"), "utf-8")
+    wrong = cli("check", "a.test.yaml")
+    assert (wrong.code, "a.test.yaml:6:14: error" in wrong.out) == (1, True)
+    (tmp_path / "a.yaml").write_text("version: 1\nmodle: test\n", "utf-8")
+    (tmp_path / "a.test.yaml").write_text(SUITE, "utf-8")
+    wrong = cli("check", "a.test.yaml")
+    assert (wrong.code, "a.yaml:2:1: error" in wrong.out) == (1, True)

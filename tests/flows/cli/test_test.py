@@ -112,6 +112,20 @@ def test_what_is_real_and_not_trusted_is_refused(
     assert cli("test", "--trust").code == 0
 
 
+def test_a_tool_that_acts_for_real_needs_somebody_who_agreed(
+    cli: Cli, files: Callable[..., None], tmp_path: Path
+) -> None:
+    script = "[{call: shell, args: {command: touch made}}, {text: done}]"
+    case = f"{{name: a, prompt: b, approve: all, model: {script}, tools: {{shell: {{real: true}}}}}}"
+    files(f"version: 1\nflow: flow.yaml\ntests:\n  - {case}\n", "version: 1\nmodel: test\ntools: [shell]\n")
+    ended = cli("test")
+    assert ended.code == 3
+    assert "the tool \"shell\" would act for real" in ended.err
+    assert "flow.test.yaml:4:" in ended.err
+    assert cli("test", "--trust").code == 0
+    assert not (tmp_path / "made").exists()
+
+
 def test_ctrl_c_ends_it(cli: Cli, files: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*given: object) -> None:
         raise KeyboardInterrupt

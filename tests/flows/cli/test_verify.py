@@ -60,9 +60,41 @@ def test_the_first_illegal_entry_is_named(cli: Cli, log: Path) -> None:
     log.write_text("\n".join(changed) + "\n", "utf-8")
     ended = cli("verify", "log.jsonl")
     assert (ended.code, ended.out) == (1, "")
-    came, _, legal = ended.err.partition("legal would be: ")
-    assert f"illegal: entry {at - 1} `system/message` in state claiming" in came
-    assert "turn/end" in legal
+    said, _, walk = ended.err.partition("\n\n")
+    assert said == (
+        f"session log: illegal: entry {at - 1} `system/message` in state claiming or pre-step:"
+        " it cannot come here"
+    )
+    assert walk.splitlines()[:5] == [
+        "the walk up to there:",
+        "  idle to claiming: wake",
+        "      0  agent/inbox/spliced next-turn",
+        "      1  turn/start 1",
+        "      2  agent/inbox/spliced next-turn",
+    ]
+    assert "  step/start\n      on enter if request_due, pre-step to requesting\n" in walk
+
+
+def test_a_program_is_told_the_same(cli: Cli, log: Path) -> None:
+    whole = json.loads(cli("verify", "log.jsonl", "--format", "json").out)
+    assert whole == {
+        "session": "log", "ok": True, "open": False, "entries": len(lines(log)) - 1, "turns": 2,
+        "state": "idle", "damage": "", "dropped": "",
+    }  # fmt: skip
+    at = next(i for i, line in enumerate(lines(log)) if '"type":"step/start"' in line)
+    changed = [*lines(log)[:at], *(_renumbered(line) for line in lines(log)[at + 1 :])]
+    log.write_text("\n".join(changed) + "\n", "utf-8")
+    ended = cli("verify", "log.jsonl", "--format", "json")
+    found = json.loads(ended.out)
+    assert (ended.code, found["ok"], found["entries"]) == (1, False, at - 1)
+    illegal = found["illegal"]
+    assert (illegal["seq"], illegal["type"]) == (at - 1, "system/message")
+    assert illegal["walk"][0] == {"state": "idle", "event": "wake", "guard": None, "target": "claiming"}
+    assert illegal["walk"][-1] == {"seq": 2, "type": "agent/inbox/spliced", "state": "claiming"}
+    assert {
+        "state": "pre_step", "event": "enter", "guard": "request_due", "target": "requesting",
+        "recovery": False, "letters": ["step/start"],
+    } in illegal["ways"]  # fmt: skip
 
 
 def _renumbered(line: str) -> str:
@@ -75,7 +107,12 @@ def test_a_gap_in_the_file_is_named_with_what_came_before(cli: Cli, log: Path) -
     ended = cli("verify", "log.jsonl")
     assert (ended.code, ended.out) == (1, "")
     assert "illegal: after 3 legal entries, in state " in ended.err
-    assert "seq 4 stands where 3 belongs" in ended.err
+    said, _, walk = ended.err.partition("\n\n")
+    assert "seq 4 stands where 3 belongs" in said
+    assert walk.splitlines()[-1] == "      2  agent/inbox/spliced next-turn"
+    found = json.loads(cli("verify", "log.jsonl", "--format", "json").out)
+    assert (found["ok"], found["illegal"]["seq"], found["entries"]) == (False, None, 3)
+    assert "seq 4 stands where 3 belongs" in found["damage"]
 
 
 def test_nobody_has_to_stop_writing(cli: Cli) -> None:

@@ -184,7 +184,7 @@ def test_what_is_real_works_in_a_copy_of_the_folder(
 ) -> None:
     write("the project's own", "notes.txt")
     more = "tools: {shell: {real: true}}\napprove: all\nfiles: {more.txt: the test's}"
-    loaded, flow = load_suite(suite(shell("cat notes.txt more.txt && rm notes.txt", more)))
+    loaded, flow = load_suite(suite(shell("cat notes.txt more.txt && rm notes.txt", more)), trust=True)
     [call] = play_case(flow, loaded.cases[0], loop=loop).calls
     assert "the project's ownthe test's" in call.result
     assert (tmp_path / "notes.txt").exists()

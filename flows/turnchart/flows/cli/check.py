@@ -1,13 +1,20 @@
 """``turnchart check``: everything that is wrong with a flow, without running it."""
 
 import os
-from typing import Annotated, Literal
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+if TYPE_CHECKING:
+    from turnchart.flows.problems import Problem
+
 
 def check(
-    flows: Annotated[list[str], typer.Argument(metavar="FLOW", help="Files, or names of shipped flows.")],
+    flows: Annotated[
+        list[str], typer.Argument(metavar="FLOW", help="Files, also test files, or names of shipped flows.")
+    ],
     format: Annotated[
         Literal["text", "json", "github", "sarif"], typer.Option(help="How problems are printed.")
     ] = "text",
@@ -27,12 +34,11 @@ def check(
     ] = False,
 ) -> None:
     """Say everything that is wrong with a flow, with its place and its cure. Nothing is started."""
-    from turnchart.flows.check import check_flow
     from turnchart.flows.problems import as_here, exit_code, in_order, render_all
 
     env = None if no_env else os.environ
     problems = in_order(
-        problem for flow in flows for problem in check_flow(flow, plugins or (), env=env, trust=trust)
+        problem for flow in flows for problem in _problems(flow, plugins or (), env, trust=trust)
     )
     if here:
         problems = as_here(problems)
@@ -41,6 +47,22 @@ def check(
     if format == "text":
         typer.echo(_summary(flows, [problem.level for problem in problems]))
     raise typer.Exit(exit_code(problems, strict=strict))
+
+
+def _problems(
+    name: str, plugins: Sequence[str], env: Mapping[str, str] | None, *, trust: bool
+) -> "Sequence[Problem]":
+    """Return what is wrong with a flow, or with a test file and the flow that it names."""
+    if name.endswith(".test.yaml"):
+        from turnchart.flows.testfiles.reading import is_suite
+
+        if is_suite(Path(name)):
+            from turnchart.flows.testfiles.finding import problems_of
+
+            return problems_of(name, plugins, env, trust=trust)
+    from turnchart.flows.check import check_flow
+
+    return check_flow(name, plugins, env=env, trust=trust)
 
 
 def _summary(flows: list[str], levels: list[str]) -> str:

@@ -85,7 +85,7 @@ def judge(store: "Store") -> Judged:
     from turnchart.machine.verify import Judge
 
     judge, entries, damage = Judge(), list["Entry"](), ""
-    verdict: "Verdict | None" = None
+    verdict: Verdict | None = None
     try:
         for entry in store.load():
             entries.append(entry)

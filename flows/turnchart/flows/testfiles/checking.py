@@ -27,6 +27,24 @@ def check_suite(suite: Suite, flow: "Flow") -> list[Problem]:
     return found
 
 
+def real_tools(suite: Suite, flow: "Flow") -> list[Problem]:
+    """Return each tool that a test lets act for real: a script of the file says what it does then.
+
+    Tools that only read are no concern: they work in a copy of the folder.
+    """
+    reading = {tool.name for tool in flow.tools if tool.effects == "read"}
+    return [
+        case.at("tools", name).problem(
+            "not-trusted",
+            f"the tool {quoted(name)} would act for real, with what the test's script asks for",
+            help="read the test, then run it with --trust",
+        )
+        for case in suite.cases
+        for name, stubs in case.tools.items()
+        if name not in reading and any(stub.real for stub in stubs)
+    ]
+
+
 def _tools(case: Case, flow: "Flow") -> Iterator[Problem]:
     names = [each.name for each in flow.checked.tools]
     given = case.at("tools")

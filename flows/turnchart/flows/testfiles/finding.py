@@ -1,11 +1,11 @@
 """Finding test files, and loading one with the flow that it tests."""
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from turnchart.flows.problems import FlowError, Problem, exit_code, in_order
+from turnchart.flows.problems import FlowError, NotTrusted, Problem, exit_code, in_order
 from turnchart.flows.testfiles.reading import SUFFIX, is_suite, read_suite
 from turnchart.flows.testfiles.suite import Suite
 
@@ -36,6 +36,30 @@ def _below(folder: str) -> Iterator[str]:
                 yield path
 
 
+def problems_of(
+    name: str, plugins: Iterable[str], env: Mapping[str, str] | None, *, trust: bool = False
+) -> list[Problem]:
+    """Return what is wrong with a test file and with the flow that it tests. Nothing is played.
+
+    Args:
+        name: The file.
+        plugins: Modules whose hooks and tools the flow may name; they are imported.
+        env: The variables of the machine; None leaves their values open.
+        trust: Plug-ins of the project may be imported.
+    """
+    from turnchart.flows.check import check_flow
+    from turnchart.flows.load import flow_to_show
+    from turnchart.flows.testfiles.checking import check_suite
+
+    suite, problems = read_suite(name)
+    if suite is None:
+        return problems
+    problems = [*problems, *check_flow(suite.flow, plugins, env=env, trust=trust)]
+    if not exit_code(problems):
+        problems += check_suite(suite, flow_to_show(suite.flow, plugins))
+    return in_order(problems)
+
+
 def load_suite(name: str, plugins: Iterable[str] = (), *, trust: bool = False) -> tuple[Suite, "Flow"]:
     """Read a test file and load its flow. Nothing is played.
 
@@ -46,9 +70,10 @@ def load_suite(name: str, plugins: Iterable[str] = (), *, trust: bool = False) -
 
     Raises:
         FlowError: If anything is wrong with the file or with the flow; it holds every problem.
+        NotTrusted: If a test lets a tool act for real, and nobody agreed.
     """
     from turnchart.flows.load import load_flow
-    from turnchart.flows.testfiles.checking import check_suite
+    from turnchart.flows.testfiles.checking import check_suite, real_tools
 
     suite, problems = read_suite(name)
     if suite is None:
@@ -60,4 +85,7 @@ def load_suite(name: str, plugins: Iterable[str] = (), *, trust: bool = False) -
     found: list[Problem] = in_order([*problems, *check_suite(suite, flow)])
     if exit_code(found):
         raise FlowError(found)
+    acting = [] if trust or flow.checked.shipped else real_tools(suite, flow)
+    if acting:
+        raise NotTrusted(acting)
     return suite, flow

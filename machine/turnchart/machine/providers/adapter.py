@@ -1,0 +1,200 @@
+"""One model of a provider, as the driver takes it, over ``pydantic_ai.direct``.
+
+The client does not retry: the driver does, and logs it. A request that fails ends in a ``Finish`` with the
+kind of its failure. Whoever stops reading closes the connection.
+"""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from anyio.lowlevel import RunVar
+from anyio.to_thread import run_sync
+
+from turnchart.machine.abort import AbortSignal
+from turnchart.machine.entries import Frozen
+from turnchart.machine.errors import UnknownModel
+from turnchart.machine.messages import Failure
+from turnchart.machine.models import Chunk, Finish, ModelRequest, PreparedCall, RequestConfig, UsageReport
+from turnchart.machine.providers.routes import NoKey, Route, connected, require
+from turnchart.machine.providers.wire_names import WireNames
+
+if TYPE_CHECKING:
+    from pydantic_ai.models import Model, ModelRequestParameters
+    from pydantic_ai.settings import ModelSettings
+
+IDLE: Final = 300.0
+"""Seconds without a byte after which a stream counts as dead."""
+_OPEN: RunVar[dict[tuple[str, Route], "Model"]] = RunVar("turnchart.machine.providers")
+"""The models that are in use on this event loop: agents share their connections."""
+
+
+class ProviderModel:
+    """A model by its id: ``openai:gpt-5.2``, ``anthropic:claude-sonnet-5``, ``google:…``, ``ollama:…``.
+
+    Agents that use the same model of the same route share connections, which are closed with the last of them.
+
+    Attributes:
+        id: ``provider:name``.
+        route: Where it is reached, and with which key.
+        idle_timeout: Seconds without a byte after which a stream has timed out.
+    """
+
+    __slots__ = ("_held", "_params", "_problem", "id", "idle_timeout", "route")
+
+    def __init__(
+        self,
+        id: str,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        api_key_env: str | None = None,
+        idle_timeout: float = IDLE,
+    ) -> None:
+        """Name a model; nothing is reached, and no key is read, before it is used.
+
+        Args:
+            id: ``provider:name``.
+            base_url: Instead of the provider's own address. With ``openai:`` the server is spoken to as most
+                are that are not OpenAI's: chat completions.
+            api_key: None reads it from the environment.
+            api_key_env: The variable that holds the key; None: the usual one of the provider.
+            idle_timeout: Seconds without a byte after which a stream has timed out.
+
+        Raises:
+            UnknownModel: If the extra ``providers`` is not installed, or ``id`` is no ``provider:name``.
+        """
+        provider, _, name = id.partition(":")
+        if not (provider and name):
+            raise UnknownModel(f"no model {id!r}: a model is written provider:name")
+        require(id)
+        self.id = id
+        self.route = Route(base_url, api_key, api_key_env)
+        self.idle_timeout = idle_timeout
+        self._held: Model | None = None
+        self._problem: Failure | None = None
+        self._params: tuple[tuple[Frozen, ...], WireNames, list[Any]] | None = None
+
+    def __repr__(self) -> str:
+        return f"ProviderModel({self.id!r})"
+
+    async def prepare(self, config: RequestConfig, abort: AbortSignal) -> PreparedCall:
+        """Bind one call; what can be known without asking is found here, and nothing is sent."""
+        del abort
+        model = await self._model()
+        if model is None:
+            return PreparedCall(config, self._unreachable)
+        capabilities = {"images", "thinking"} if model.profile.get("supports_thinking") else {"images"}
+        return PreparedCall(
+            config, self._stream, context_window=model.context_window, capabilities=frozenset(capabilities)
+        )
+
+    async def aclose(self) -> None:
+        """Give the connections back; those of running streams are closed with them. It can be used again."""
+        held, self._held = self._held, None
+        if held is not None:
+            await held.__aexit__(None, None, None)
+
+    async def _model(self) -> "Model | None":
+        """Return the model, connected on this event loop; None where it cannot be, for the known reason."""
+        try:
+            shared = _OPEN.get()
+        except LookupError:
+            shared = {}
+            _OPEN.set(shared)
+        place = (self.id, self.route)
+        known = shared.get(place)
+        if known is None:
+            try:
+                known = await run_sync(connected, self.id, self.route)  # it imports much
+            except NoKey as error:
+                self._problem = Failure("auth", message=str(error))
+                return None
+            except UnknownModel as error:
+                self._problem = Failure("no_model", message=str(error))
+                return None
+            known = shared.setdefault(place, known)
+        if self._held is not known:
+            self._held = known
+            await known.__aenter__()
+        return known
+
+    async def _unreachable(self, request: ModelRequest) -> AsyncIterator[Chunk]:
+        del request
+        yield Finish("error", self._problem or Failure("unknown"))
+
+    async def _stream(self, request: ModelRequest) -> AsyncGenerator[Chunk]:
+        """Yield the chunks of one answer; closing it closes the connection."""
+        from pydantic_ai.direct import model_request_stream
+
+        from turnchart.machine.providers.answers import Reading, finish_of, usage_report
+        from turnchart.machine.providers.failures import failure_of
+
+        model, opened = self._held, False
+        assert model is not None, "a call is streamed by the model that prepared it"
+        names, params = self._parameters(request)
+        try:
+            told = _conversation(request, model, names)
+            asked = self._settings(request, model)
+            async with model, model_request_stream(
+                model, told, model_settings=asked, model_request_parameters=params
+            ) as stream:
+                opened = True
+                reading = Reading(names)
+                async for event in stream:
+                    for chunk in reading.chunks(event):
+                        yield chunk
+                response = stream.get()
+                for chunk in reading.rest(response):
+                    yield chunk
+                used = usage_report(response)
+                if used is not None:
+                    yield used
+                yield finish_of(stream, response, names)
+        except Exception as error:
+            failure = failure_of(error, opened=opened, secrets=self._secrets())
+            if failure is None:
+                raise
+            yield Finish("error", failure)
+
+    def _secrets(self) -> tuple[str, ...]:
+        provider = self.id.partition(":")[0]
+        return (self.route.key(provider) or "", self.route.password)
+
+    def _settings(self, request: ModelRequest, model: "Model") -> "ModelSettings":
+        """Return what is asked of the provider, by its names; what a flow says as ``extra`` goes over as it is."""
+        from turnchart.machine.providers.conversations import thawed
+
+        given: dict[str, Any] = {"timeout": self.idle_timeout}
+        given |= thawed({name: value for name, value in request.settings.items() if name != "extra"})
+        if request.thinking is not None:
+            given["thinking"] = request.thinking if request.thinking != "off" else False
+        extra: Any = request.settings.get("extra")
+        given |= thawed(extra) if isinstance(extra, Mapping) else {}
+        given["max_retries"] = 0
+        return given  # type: ignore[return-value]  # pyright: ignore[reportReturnType]  # open, as ``extra`` is
+
+    def _parameters(self, request: ModelRequest) -> "tuple[WireNames, ModelRequestParameters]":
+        from pydantic_ai.messages import InstructionPart
+        from pydantic_ai.models import ModelRequestParameters
+        from pydantic_ai.tools import ToolDefinition
+
+        from turnchart.machine.providers.conversations import thawed
+
+        if self._params is None or self._params[0] is not request.tools:
+            names = WireNames([spec["name"] for spec in request.tools])
+            tools = [
+                ToolDefinition(
+                    names.wire(spec["name"]), thawed(spec["schema"]), spec["description"] or None
+                )
+                for spec in request.tools
+            ]
+            self._params = (request.tools, names, tools)
+        _, names, tools = self._params
+        system = [InstructionPart(content=request.system)] if request.system else []
+        return names, ModelRequestParameters(function_tools=list(tools), instruction_parts=system)
+
+
+def _conversation(request: ModelRequest, model: "Model", names: WireNames) -> list[Any]:
+    from turnchart.machine.providers.conversations import to_provider
+
+    return list(to_provider(request.messages, request.model, model.system, names))
