@@ -22,8 +22,9 @@ setup: ## make the virtual environment (every other target does so itself)
 demo: setup ## run the flow flows/demo.yaml
 	@$(BIN)/turnchart run demo
 
+# One process a core, each test file in one of them. ARGS="-n 0" runs all in one process, as a debugger needs it.
 test: setup ## run the tests, all but the slow ones
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n auto --dist loadfile $(ARGS)
 
 trials: export TURNCHART_TRIALS ?= full
 trials: setup ## run all the slow tests
@@ -44,7 +45,7 @@ pyright: setup
 page: ## put the renderer of the HTML pages where they take it from (needs npm)
 	@.ci/bundle
 
-diagrams: setup ## write the committed exports in diagrams/ anew
+diagrams: setup ## write the committed exports in diagrams/ and docs/gallery.md anew
 	@BIN=$(BIN) .ci/check_diagrams --write
 
 lock: setup ## write requirements.lock anew, with the newest releases that pyproject.toml allows

@@ -10,7 +10,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -240,6 +240,17 @@ def shown_of(log: Sequence[Entry]) -> list[list[Any]]:
     return made
 
 
+def searched(log: Sequence[Entry], word: str) -> list[int]:
+    """Return the numbers of the entries that hold a word."""
+    told = [{key: value for key, value in entry.data.items() if key != "stream"} for entry in log]
+    return [at for at, data in enumerate(told) if word in json.dumps(data, default=plain).lower()]
+
+
+def plain(value: Any) -> Any:
+    """Return what stands in an entry as JSON takes it."""
+    return dict(value) if isinstance(value, Mapping) else list(value)
+
+
 def arrows_of(overlay: Overlay) -> list[list[str]]:
     """Return the arrows of the sequence export of a session: from, to, label."""
     found = re.findall(r"^  (\w+)--?>>(\w+): (.*)$", sequence_diagram(overlay), re.MULTILINE)
@@ -261,12 +272,14 @@ def make(folder: Path) -> None:
         page(f"flow-{flow.stem}", flow_to_show(flow))
     demo = demo_session(folder)
     overlay = session_overlay(demo, "session demo")
-    page("session-demo", overlay, entries=shown_of(demo), arrows=arrows_of(overlay))
+    search = {word: searched(demo, word) for word in ("haiku", "rate_limit", "nothing of this kind")}
+    page("session-demo", overlay, entries=shown_of(demo), arrows=arrows_of(overlay), search=search)
     log = anyio.run(session_of, ROUNDS)
     if len(log) < ENTRIES:
         sys.exit(f"inputs: {ROUNDS} rounds are {len(log)} entries, {ENTRIES} are wanted")
     long = log[:ENTRIES]
-    page("session-long", session_overlay(long, "session long"), entries=shown_of(long))
+    search = {word: searched(long, word) for word in ("word17 ", "keep this in mind")}
+    page("session-long", session_overlay(long, "session long"), entries=shown_of(long), search=search)
     nasty = Overlay("</script><b>x</b> ${x}", dict.fromkeys(State, NASTY), dict.fromkeys(POINTS, NASTY))
     page("names", nasty)
     page("session-empty", session_overlay((), "session empty"), entries=[])

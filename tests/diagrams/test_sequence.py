@@ -86,6 +86,13 @@ def test_the_settings_of_a_flow_stand_at_their_states() -> None:
     assert "Note over Driver: in state idle<br/>on_signal 1: tell\n" in text
 
 
+def test_no_block_is_empty() -> None:
+    """Mermaid draws all that follows an empty block at no place at all."""
+    text = sequence_diagram(detail=True)
+    assert not re.search(r"^ *(alt|opt|break|loop|else)\b.*\n *(else|end)\b", text, re.MULTILINE)
+    assert "break maintained, maintenance to idle\n      Note over Driver: nothing else happens\n" in text
+
+
 @pytest.mark.parametrize("detail", [False, True])
 def test_a_long_picture_is_folded_and_says_so(detail: bool) -> None:
     long = Overlay("t" * 100_000, dict.fromkeys(State, ("x" * 500,) * 100))

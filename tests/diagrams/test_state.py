@@ -1,5 +1,7 @@
+import os
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -14,6 +16,18 @@ from turnchart.machine.table import LIFECYCLE, Table
 Recorded = Callable[[str], list[Entry]]
 
 FORMATS: tuple[Format, ...] = ("mermaid", "dot")
+
+
+GOLDEN = Path(__file__).parent / "golden"
+"""With TURNCHART_UPDATE_GOLDEN=1 the pictures of the bare chart are renewed."""
+
+
+@pytest.mark.parametrize("name", ["lifecycle-state.mmd", "lifecycle-state.dot"])
+def test_the_bare_chart_is_drawn_as_written_down(name: str) -> None:
+    made = state_diagram(format="dot" if name.endswith(".dot") else "mermaid")
+    if "TURNCHART_UPDATE_GOLDEN" in os.environ:
+        (GOLDEN / name).write_text(made, "utf-8")
+    assert made == (GOLDEN / name).read_text("utf-8")
 
 
 def edges(text: str) -> list[tuple[str, str]]:
@@ -95,3 +109,11 @@ def test_a_picture_shows_only_the_rows_of_its_table() -> None:
 def test_an_unknown_format_is_refused() -> None:
     with pytest.raises(ValueError, match="format 'svg' is unknown; it must be one of: mermaid, dot"):
         state_diagram(format=cast(Any, "svg"))
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_session_that_is_no_walk_says_how_far_it_is_drawn(recorded: Recorded, format: Format) -> None:
+    entries = recorded("simple")
+    broken = session_overlay([*entries[:4], *entries[8:]])
+    assert "drawn up to entry 5, which is illegal" in state_diagram(broken, format)
+    assert "which is illegal" not in state_diagram(session_overlay(entries), format)

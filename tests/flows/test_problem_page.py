@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from turnchart.flows.problem_page import Example, problem_page
-from turnchart.flows.problems import CODES, OF_THIS_MACHINE
+from turnchart.flows.problems import CODES, OF_LINT, OF_THIS_MACHINE
 
 GOLDEN = Path(__file__).parent / "golden"
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "problems.md"
@@ -56,3 +56,5 @@ def test_an_example_may_hold_a_fence() -> None:
 def test_codes_of_this_machine_are_codes() -> None:
     assert OF_THIS_MACHINE <= CODES.keys()
     assert problem_page({}).count("True of this machine only.") == len(OF_THIS_MACHINE)
+    assert OF_LINT <= CODES.keys()
+    assert problem_page({}).count("Said by `turnchart check --lint` only") == len(OF_LINT)

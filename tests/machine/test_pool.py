@@ -1,7 +1,7 @@
 """Jobs that run at the same time, in as few tasks and with as few timers as they need."""
 
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractContextManager
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
 
 import anyio
 import pytest
@@ -18,9 +18,11 @@ class Counting(FakeClock):
         super().__init__()
         self.timers: list[float] = []
 
-    def timeout(self, seconds: float) -> AbstractContextManager[None]:
+    @contextmanager
+    def timeout(self, seconds: float) -> Generator[None]:
         self.timers.append(seconds)
-        return super().timeout(seconds)
+        with super().timeout(seconds):
+            yield
 
 
 class Work:

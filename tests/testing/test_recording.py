@@ -4,7 +4,7 @@ import pytest
 
 from turnchart.machine import Agent, Reply, ScriptedModel, State, ToolCall, tool
 from turnchart.machine.entries import Frozen
-from turnchart.testing import record
+from turnchart.testing import WalkDiffers, record
 
 
 @tool
@@ -76,5 +76,48 @@ async def test_the_log_is_judged_too() -> None:
         await agent.prompt("x")
         entry = agent.session.entries[-1]
         agent.session.entries[-1] = entry._replace(data=Frozen(entry.data | {"turn": 7}))
-        with pytest.raises(AssertionError, match="turn"):
+        with pytest.raises(AssertionError, match="turn") as wrong:
             recording.check()
+    assert "the walk up to there:\n  idle to claiming: wake\n" in str(wrong.value)
+
+
+async def test_a_walk_is_compared_state_by_state() -> None:
+    model = ScriptedModel([Reply(tool_calls=[ToolCall("add", {"a": 1, "b": 2})]), "3"])
+    async with Agent(model, tools=[add]) as agent:
+        recording = record(agent)
+        assert recording.states == (State.IDLE,)
+        await agent.prompt("1 + 2?")
+    assert [row.event for row in recording.rows][:2] == ["wake", "claimed"]
+    recording.assert_walk(
+        "idle", "claiming", "pre-step", "requesting", "tooling", "stopping",
+        "claiming", "pre_step", "requesting", "stopping", "idle",
+    )  # fmt: skip
+    recording.assert_walk("idle>...>tooling>stopping>...>idle")
+    with pytest.raises(WalkDiffers) as differs:
+        recording.assert_walk("idle > claiming > pre_step > requesting > stopping > idle")
+    assert str(differs.value).splitlines() == [
+        "the walk is another one:",
+        "    expected    actual",
+        "    idle        idle",
+        "    claiming    claiming",
+        "    pre_step    pre_step",
+        "    requesting  requesting",
+        "  >             tooling",
+        "    stopping    stopping",
+        "  >             claiming",
+        "  >             pre_step",
+        "  >             requesting",
+        "  >             stopping",
+        "    idle        idle",
+    ]
+    with pytest.raises(ValueError, match=r"there is no state 'thinking'; the states are: idle, .* or '...'"):
+        recording.assert_walk("thinking")
+
+
+async def test_what_was_walked_before_does_not_count() -> None:
+    async with Agent(ScriptedModel(["a", "b"])) as agent:
+        agent.walk()
+        await agent.prompt("x")
+        recording = record(agent)
+        await agent.prompt("y")
+    recording.assert_walk("idle", "claiming", "pre_step", "requesting", "stopping", "idle")

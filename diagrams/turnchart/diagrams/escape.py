@@ -8,6 +8,8 @@ _PLAIN = frozenset(" -_.,()/*'+=!?")
 """What needs no escape in any place where these pictures put text, beside letters and digits."""
 _END_NOTE = re.compile(r"\be(?=nd note\b)", re.IGNORECASE)
 _MARKS = re.compile(r"([\\`*_\[\]|#~!>$])")
+_EMPHASIS = re.compile(r"\*|(?<![^\W_])_|_(?![^\W_])")
+"""An underscore between letters means nothing."""
 _ENTITY = re.compile(r"#(\d+);")
 
 
@@ -30,8 +32,13 @@ def mermaid(text: str) -> str:
     return _END_NOTE.sub(lambda found: f"#{ord(found[0])};", escaped)
 
 
+def mermaid_markdown(text: str) -> str:
+    """Return text for a label that Mermaid reads as Markdown, too: what would make it bold is an entity."""
+    return _EMPHASIS.sub(lambda found: f"#{ord(found[0])};", mermaid(text))
+
+
 def unescaped(text: str) -> str:
-    """Undo the entities of ``mermaid``."""
+    """Undo the entities of ``mermaid`` and ``mermaid_markdown``."""
     return _ENTITY.sub(lambda found: chr(int(found[1])), text)
 
 

@@ -6,6 +6,7 @@ from typing import Any, Final
 from turnchart.diagrams.session_view import label_of
 from turnchart.diagrams.trail import Took, trail
 from turnchart.machine.entries import WRITES, Entry
+from turnchart.machine.states import Event
 from turnchart.machine.table import LIFECYCLE, Row, Table
 from turnchart.machine.verify import Verdict, Way, listed
 
@@ -102,7 +103,7 @@ def _folded(lines: list[str]) -> list[str]:
 def _legal(verdict: Verdict) -> Iterator[str]:
     """Yield what could have come instead, and below each where that leads."""
     found: dict[str, list[Way]] = {}
-    for way in verdict.ways:
+    for way in sorted(verdict.ways, key=_breaks):
         for name in _names(way):
             found.setdefault(name, []).append(way)
     alike: dict[tuple[str, ...], list[str]] = {}
@@ -112,6 +113,11 @@ def _legal(verdict: Verdict) -> Iterator[str]:
     for places, names in alike.items():
         yield f"  {listed(sorted(names))}"
         yield from (f"      {place}" for place in places)
+
+
+def _breaks(way: Way) -> bool:
+    """Whether it would only be the end of a turn that is cut off or broken; told last."""
+    return way.recovery or (way.row is not None and way.row.event in (Event.CANCEL, Event.FAIL))
 
 
 def _names(way: Way) -> list[str]:

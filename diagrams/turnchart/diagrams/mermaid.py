@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 
-from turnchart.diagrams.escape import mermaid as safe
+from turnchart.diagrams.escape import mermaid_markdown as safe
 from turnchart.diagrams.escape import one_line
 from turnchart.diagrams.graph import Box, Edge, Graph
 

@@ -101,9 +101,10 @@ def entries_data(overlay: Overlay, record: Record, start: int = 0) -> list[dict[
         arrow = arrow_of(entry, overlay, record, label_of(entry))
         made.append(
             {
-                "seq": entry.seq, "type": entry.type, "time": entry.time, "state": state.value,
-                "from": arrow.source.id, "to": arrow.target.id, "label": one_line(arrow.label),
-                "dashed": arrow.dashed, "data": _shortened(_without_stream(entry)),
+                "seq": entry.seq, "parent": entry.parent, "type": entry.type, "time": entry.time,
+                "state": state.value, "from": arrow.source.id, "to": arrow.target.id,
+                "label": one_line(arrow.label), "dashed": arrow.dashed,
+                "data": _shortened(_without_stream(entry)),
             }
         )  # fmt: skip
     return made

@@ -74,7 +74,7 @@ class _Pen:
     def _block(self, kind: str, ways: Iterable[tuple[str, Iterable[Node]]]) -> Iterator[str]:
         for place, (label, nodes) in enumerate(ways):
             yield f"{'else' if place else kind} {safe(label)}"
-            yield from (f"  {line}" for line in self._lines(nodes))
+            yield from (f"  {line}" for line in [*self._lines(nodes)] or [_NOTHING])
         yield "end"
 
     def _arrow(self, arrow: Arrow) -> str:
@@ -105,6 +105,10 @@ class _Pen:
         shown = self._level.cut(lines)
         if shown:
             yield f"Note over {_over(*over)}: {'<br/>'.join(map(safe, shown))}"
+
+
+_NOTHING = f"Note over {Part.DRIVER.id}: nothing else happens"
+"""Mermaid cannot place a block that holds nothing: it puts what follows nowhere."""
 
 
 def _over(*parts: Part) -> str:

@@ -51,7 +51,11 @@ def graph(overlay: Overlay, *, detail: bool = False, level: Level | None = None)
             pairs.setdefault((row.source, row.target), []).append(row)
         rows = list(pairs.values())
     edges = tuple(_edge(group, overlay, detail) for group in rows)
-    return Graph(level.short(overlay.title), boxes, edges, remark=SAID if level.folded else "")
+    remarks = [SAID] if level.folded else []
+    if overlay.record is not None and overlay.record.refused is not None:
+        seq = overlay.record.refused
+        remarks.append(f"drawn up to entry {seq}, which is illegal: see turnchart verify")
+    return Graph(level.short(overlay.title), boxes, edges, remark="; ".join(remarks))
 
 
 def _box(state: State, overlay: Overlay, detail: bool, level: Level) -> Box:

@@ -65,6 +65,7 @@ def check_flow(
     plugins: Iterable[str] = (),
     env: Mapping[str, str] | None = os.environ,
     trust: bool = False,
+    lint: bool = False,
 ) -> list[Problem]:
     """Return every problem of a flow, sorted by position.
 
@@ -74,8 +75,14 @@ def check_flow(
         env: The variables that ``${env:NAME}`` reads; None checks without any.
         trust: Plug-ins that the project names are imported, whether somebody agreed to that or not. Of what
             the flow itself names nothing is started in any case.
+        lint: Say also what of the lifecycle can never happen with this flow, as warnings.
     """
-    return examine(path, plugins, env, trust).problems
+    checked = examine(path, plugins, env, trust)
+    if not lint:
+        return checked.problems
+    from turnchart.flows.lint import lint_flow
+
+    return in_order([*checked.problems, *lint_flow(checked)])
 
 
 def examine(
@@ -220,6 +227,10 @@ def _meaning(checked: Checked, parts: Parts, reading: Reading, own: "Mapping[str
         checked.hooks = check_hooks(parts, reading, checked.place, checked.tools)
         if not checked.trusted:
             checked.hooks = _with_unknown(parts, checked.hooks)
+    if keys & {"mcp"}:
+        from turnchart.flows.servers import check_servers
+
+        reading.problems += check_servers(parts, checked.place, reading.env)
     reading.problems += check_settings(parts, checked.place, reading.env)
     if keys & {"hooks", "tools", "permissions"}:
         from turnchart.flows.traps import check_traps

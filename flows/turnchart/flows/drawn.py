@@ -30,14 +30,16 @@ def label(use: HookUse) -> str:
 def _notes(flow: "Flow") -> dict[State, tuple[str, ...]]:
     file = flow.file
     queues, retry, limits, model = file.queues, file.retry, file.limits, file.model
-    tools = ", ".join(tool.name for tool in flow.checked.tools)
+    tools = ", ".join(name for tool in flow.checked.tools for name in tool.shown)
     given = {key: value for key, value in limits.model_dump().items() if value is not None}
+    retries = given.pop("max_retries")
     return {
         State.CLAIMING: (f"steering: {queues.steering}", f"follow_up: {queues.follow_up}"),
         State.PRE_STEP: _compaction(file.compaction),
         State.REQUESTING: (f"model: {model.id}",) if model else (),
         State.RETRYING: (
             f"retry: {retry.max_attempts} attempts, {retry.base_delay:g} to {retry.max_delay:g} s",
+            f"limits: max_retries {retries}",
             *((f"fallback: {', '.join(model.fallback)}",) if model and model.fallback else ()),
         ),
         State.TOOLING: (f"tools: {tools}", *_permissions(file.permissions)) if tools else (),

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final
 
 from turnchart.flows.extensions import add_legs
@@ -150,8 +149,8 @@ def _matchers(parts: Parts, part: HookPart, tools: "Sequence[Named]") -> Iterato
     if not part.point.tools or not parts.knows_tools(part.node):
         return
     for i, glob in enumerate(part.spec.tools or ()):
-        if not any(fnmatchcase(tool.name, glob) for tool in tools):
-            known = [tool.name for tool in tools if tool.maker is not None]
+        if not any(tool.fits(glob) for tool in tools):
+            known = [name for tool in tools if tool.maker or tool.server for name in tool.shown]
             node = part.at("tools", i)
             message = f"tool pattern {quoted(glob)} matches no tool of this agent"
             yield node.problem("dead-matcher", message, help=_matcher_help(glob, known))

@@ -190,14 +190,14 @@ def _tool_entry(entry: Json, defs: Json, own: list[str]) -> Json:
     defs["ToolUse"] = used
     defs["ToolServer"] = {
         "type": "object",
-        "properties": {**server, "execution": properties["execution"]},
+        "properties": {**server, "as": properties["as"], "execution": properties["execution"]},
         "required": ["mcp"],
         "additionalProperties": False,
     }
     long: Json = {
         "type": "object",
         "if": {"required": ["mcp"]},
-        "then": {"$ref": "#/$defs/ToolServer"} if "mcp" in FlowFile.model_fields else False,
+        "then": {"$ref": "#/$defs/ToolServer"},
         "else": {"$ref": "#/$defs/ToolUse"},
     }
     return {"description": entry.get("description", ""), "anyOf": [_or_reference({"enum": known}), long]}

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from turnchart.machine.approvals import Approver
     from turnchart.machine.chain import BoundHook, Chain
     from turnchart.machine.clock import Clock
+    from turnchart.machine.mcp.servers import McpServer
     from turnchart.machine.models import Model, Resolver
     from turnchart.machine.session import Session
     from turnchart.machine.tools import Tool
@@ -85,6 +86,11 @@ class Flow:
     def tools(self) -> "tuple[Tool, ...]":
         """Its tools, in the order of the file; their code is loaded here."""
         return tuple(each.tool for each in self.checked.tools if each.tool is not None)
+
+    @cached_property
+    def servers(self) -> "tuple[McpServer, ...]":
+        """Its MCP servers, in the order of the file, once for each entry of ``tools``; none is started here."""
+        return tuple(each.server for each in self.checked.tools if each.server is not None)
 
     @cached_property
     def reaches(self) -> tuple[Reach, ...]:
@@ -155,6 +161,7 @@ class Flow:
         clock: "Clock | None" = None,
         seed: int | None = None,
         models: "Resolver | None" = None,
+        mcp: "Sequence[McpServer]" = (),
     ) -> "Agent":
         """Make an agent; nothing runs and nothing is written yet.
 
@@ -167,6 +174,7 @@ class Flow:
             clock: Where time comes from.
             seed: Makes the random part of retry waits repeatable.
             models: Finds models by their ids, before the built-in ones.
+            mcp: Servers beside those of the flow.
 
         Raises:
             NotTrusted: If the flow reaches something, and nobody agreed to that.
@@ -189,7 +197,7 @@ class Flow:
             **self._model(model, models), **_settings(self.file), prompt=self.prompt,
             tools=list(named.values()), hooks={point: chain for point, chain in chains.items() if chain},
             session=session, approver=approver, clock=clock, seed=seed, root=self.root, name=self.name,
-            flow=self.name,
+            flow=self.name, mcp=(*self.servers, *mcp),
         )  # fmt: skip
         for sub in inner.values():
             sub.caller = agent

@@ -35,8 +35,8 @@ class ToolPart:
 
     @property
     def name(self) -> str:
-        """What the model, matchers and permissions call it."""
-        return self.spec.name or self.spec.use or ""
+        """What the model, matchers and permissions call it; of a server: what the names of its tools begin with."""
+        return self.spec.name or self.spec.use or self.spec.mcp or ""
 
     def at(self, *loc: str | int) -> AnyNode:
         """Return the node of a part of it."""
@@ -106,6 +106,9 @@ class Parts:
         ]
         for tool in self.tools:
             named += _names(tool.spec.arguments.get("env_from"))
+        for server in self.file.mcp.values():
+            named += [server.bearer_env, *server.headers_env.values()]
+            named += [name for pair in server.env_from for name in pair.values()]
         named.append(self.file.model.api_key_env if self.file.model else None)
         return frozenset(name for name in named if isinstance(name, str))
 
@@ -129,9 +132,7 @@ def parts_of(root: MapNode, reading: Reading) -> Parts:
     for key, (name, node) in root.fields.items():
         if key.startswith("x-") or key in ("tools", "hooks", "extensions", "version"):
             continue
-        if key in schema.NOT_YET:
-            reading.problems.append(not_yet(name, key))
-        elif key not in schema.TOP_KEYS:
+        if key not in schema.TOP_KEYS:
             reading.problems.append(unknown_key(name, (), schema.TOP_KEYS))
         else:
             data[key] = reading.plain(node)
@@ -182,14 +183,19 @@ def _tool(node: AnyNode, loc: Loc, reading: Reading) -> ToolPart | None:
     if spec is None:
         return None
     part = ToolPart(loc, node, spec)
-    if spec.mcp is not None:
-        reading.problems.append(not_yet(part.at("mcp"), "an mcp server"))
-        return None
-    if spec.use is None:
+    given = node.fields if isinstance(node, MapNode) else {}
+    if spec.use is None and spec.mcp is None:
         _missing_one(node, loc, reading, ("use", "mcp"))
         return None
-    if isinstance(node, MapNode) and "only" in node.fields:
-        reading.problems.append(_not_beside(node, loc, "only", "mcp"))
+    if "use" in given and "mcp" in given:
+        message = f"{dotted(loc)} has both use and mcp"
+        reading.problems.append(
+            given["mcp"][0].problem("key-not-here", message, help="make two entries of it")
+        )
+        return None
+    key, other = ("with", "use") if spec.mcp is not None else ("only", "mcp")
+    if key in given:
+        reading.problems.append(_not_beside(node, loc, key, other))
     return part
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from turnchart.flows.problems import CODES, OF_THIS_MACHINE
+from turnchart.flows.problems import CODES, OF_LINT, OF_THIS_MACHINE
 
 _HEAD: Final = """\
 # Problems
@@ -43,11 +43,17 @@ def _section(code: str, example: Example | None) -> Iterator[str]:
     yield f"## {code}"
     yield ""
     what = CODES[code]
-    yield f"{what[0].upper()}{what[1:]}.{' True of this machine only.' if code in OF_THIS_MACHINE else ''}"
+    yield f"{what[0].upper()}{what[1:]}.{_where(code)}"
     yield ""
     if example is not None:
         yield from _block("yaml", example.file)
         yield from _block("text", example.said)
+
+
+def _where(code: str) -> str:
+    if code in OF_LINT:
+        return " Said by `turnchart check --lint` only, as a warning."
+    return " True of this machine only." if code in OF_THIS_MACHINE else ""
 
 
 def _block(kind: str, text: str) -> Iterator[str]:

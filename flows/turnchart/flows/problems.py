@@ -50,6 +50,10 @@ CODES: Final[Mapping[str, str]] = MappingProxyType({
     "permission-rule": "a permission rule is written wrong, or its pattern has nothing to match",
     "unknown-tool": "no tool has this name",
     "duplicate-tool": "two tools have the same name",
+    "unknown-server": "no MCP server has this name",
+    "unused-server": "an MCP server of which no tool is used",
+    "mcp-connect": "an MCP server cannot be started or reached",
+    "mcp-tools": "what the tools of an MCP server are, or that it is not known here",
     "agent-cycle": "a flow uses itself as a tool",
     "json-schema": "not a valid JSON Schema",
     "extra": "an optional part of the program is not installed",
@@ -72,9 +76,26 @@ CODES: Final[Mapping[str, str]] = MappingProxyType({
     "program": "a program is not on this machine",
     "run-file": "a file that a program is given is not there",
     "key-variable": "the variable of a key is not set on this machine",
+    "edge-unreachable": "a setting under which a row of the chart, or an answer of a hook, never counts",
+    "hook-never": "a hook that never runs",
+    "queue-starved": "a queue of which a running turn never reads everything",
+    "tool-denied": "a tool of which no call ever runs",
+    "setting-unused": "a setting that another one keeps from ever counting",
+    "no-cancel": "a state of a turn that takes no cancel, or no fail",
+    "state-unreachable": "a state that no row leads to",
+    "state-stuck": "a state from which no way leads back to idle",
+    "row-guard": "a row whose guard is no fact",
+    "row-shadowed": "a row that rows before it keep from ever being taken",
+    "row-partial": "an event that a state takes under some facts and refuses under others",
     "not-trusted": "the file starts or reaches something, and nobody agreed to it",
 })  # fmt: skip
 """Every code, with what it stands for."""
+
+OF_LINT: Final = frozenset((
+    "edge-unreachable", "hook-never", "queue-starved", "tool-denied", "setting-unused", "no-cancel",
+    "state-unreachable", "state-stuck", "row-guard", "row-shadowed", "row-partial",
+))  # fmt: skip
+"""Codes of what only ``check --lint`` looks for."""
 
 OF_THIS_MACHINE: Final = frozenset(("program", "run-file", "key-variable", "extra", "plugin-not-trusted"))
 """Codes of what may be right on another machine: warnings, and errors where this one must run the flow."""

@@ -16,9 +16,6 @@ from turnchart.machine.points import POINTS
 VERSION: Final = 1
 """The version of the format that this program reads."""
 
-NOT_YET: Final = ("mcp",)
-"""Keys of the format that this version knows but does not support."""
-
 T = TypeVar("T")
 
 VARIABLE: Final = r"^[A-Za-z_][A-Za-z0-9_]*$"
@@ -176,6 +173,25 @@ class ToolEntry(Closed):
         return {"use": value} if isinstance(value, str) else value
 
 
+class ServerSpec(Closed):
+    """An MCP server: a program that is started (``command``), or an address (``url``)."""
+
+    command: Maybe[Annotated[list[str], Field(min_length=1)]] = None
+    env: dict[str, str] = {}
+    env_from: list[Renamed] = []
+    cwd: Maybe[Name] = None
+    url: Maybe[Annotated[str, Field(pattern=ADDRESS)]] = None
+    bearer_env: Maybe[Variable] = None
+    headers_env: dict[str, Variable] = {}
+    timeout: Maybe[Timeout] = None
+
+
+COMMAND_ONLY: Final = ("env", "env_from", "cwd")
+"""Keys that a server may have only beside ``command``."""
+URL_ONLY: Final = ("bearer_env", "headers_env")
+"""Keys that a server may have only beside ``url``."""
+
+
 class HookEntry(Closed):
     """A hook in the chain of one point: a registered one (``use``) or a program (``run``)."""
 
@@ -301,6 +317,7 @@ class FlowFile(Closed):
     compaction: Maybe[CompactionRules] = None
     session: Maybe[SessionSpec] = None
     limits: LimitRules = Field(default_factory=LimitRules.model_construct)
+    mcp: dict[ToolName, ServerSpec] = {}
 
 
 def known_keys(model: type[BaseModel]) -> list[str]:
@@ -308,5 +325,5 @@ def known_keys(model: type[BaseModel]) -> list[str]:
     return [field.alias or name for name, field in model.model_fields.items()]
 
 
-TOP_KEYS: Final = (*known_keys(FlowFile), *NOT_YET)
+TOP_KEYS: Final = tuple(known_keys(FlowFile))
 POINT_NAMES: Final = tuple(POINTS)

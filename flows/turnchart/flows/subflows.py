@@ -4,6 +4,7 @@ It has its own model, tools, hooks and permissions. What its caller denies or as
 about as well; it asks whoever the caller asks; and when the caller is cut off, so is it.
 """
 
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -66,6 +67,9 @@ class SubAgent:
         )
         if self.caller is not None:
             self._bind(agent, self.caller)
+        tracing = sys.modules.get("turnchart.hooks.tracing")  # not there where nobody traces
+        if tracing is not None:
+            tracing.trace_inner(agent)
         async with agent:
             self._note(session, ctx)
             turn = await agent.prompt(prompt)

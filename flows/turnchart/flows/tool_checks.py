@@ -16,12 +16,14 @@ from turnchart.flows.problems import Problem, exit_code, meant, quoted, sentence
 from turnchart.flows.programs import argv_of, looked_up
 from turnchart.flows.schema import Closed, Name, PermissionRules
 from turnchart.flows.source import AnyNode
+from turnchart.flows.servers import may_fit, server_of
 from turnchart.flows.validate import Reading
 from turnchart.machine.permissions import Permissions, Verdict
 from turnchart.machine.toolbox import TOOLBOX, make
 
 if TYPE_CHECKING:
     from turnchart.flows.check import Checked
+    from turnchart.machine.mcp.servers import McpServer
     from turnchart.machine.tools import Tool
 
 NOT_YET: Final = ("web_search", "web_fetch", "code_execution")
@@ -50,17 +52,32 @@ class Named:
         maker: Makes it; None where it cannot be made.
         subject: The parameter that permissions match.
         flow: The flow that it is; None for other tools.
+        server: The MCP server whose tools it stands for; None for other tools.
     """
 
     part: ToolPart
     maker: "Callable[[], Tool] | None" = None
     subject: str | None = None
     flow: "Checked | None" = None
+    server: "McpServer | None" = None
 
     @property
     def name(self) -> str:
-        """What the model, matchers and permissions call it."""
+        """What the model, matchers and permissions call it; of a server: what names of its tools begin with."""
         return self.part.name
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """Its name; of a server, those of its tools, or globs where they are not known."""
+        if self.server is None:
+            return (self.name,)
+        return tuple(self.server.named(each) for each in self.server.only or ("*",))
+
+    def fits(self, glob: str) -> bool:
+        """Tell whether a pattern on names is about it, or may be."""
+        if self.server is None:
+            return self.name == glob or fnmatchcase(self.name, glob)
+        return may_fit(self.server, glob)
 
     @cached_property
     def tool(self) -> "Tool | None":
@@ -84,12 +101,14 @@ def check_tools(
     seen: dict[str, ToolPart] = {}
     hidden = parts.variables()
     for part in parts.tools:
-        if part.spec.use == AGENT and AGENT not in own:
+        if part.spec.mcp is not None:
+            found.append(Named(part, server=server_of(part, parts, reading, place)))
+        elif part.spec.use == AGENT and AGENT not in own:
             found.append(_agent(part, reading, place, inner))
         else:
             found.append(_named(part, reading, place, own, hidden))
         first = seen.setdefault(part.name, part)
-        if first is not part:
+        if first is not part and not (part.spec.mcp and part.spec.mcp == first.spec.mcp):
             message = f"two tools have the name {quoted(part.name)}"
             help = f"the first is on line {first.node.line}; give one another name with as:"
             reading.problems.append(part.at("as").problem("duplicate-tool", message, help=help))
@@ -223,9 +242,13 @@ def _rule(
         help = "write tool, server.tool, a glob of these, or tool(pattern)"
         yield node.problem("permission-rule", f"{quoted(text)} is no permission rule", help=help)
         return
-    names = [each.name for each in tools]
+    names = [name for each in tools for name in each.shown]
     name = text.partition("(")[0]
-    about = [each for each in tools if each.name == name or fnmatchcase(each.name, name)]
+    about = [each for each in tools if each.fits(name)]
+    if name != text and about and all(each.server is not None for each in about):
+        help = "the tools of MCP servers have no subject that a pattern could be compared with"
+        yield node.problem("permission-rule", f"permission {quoted(text)} has a pattern", help=help)
+        return
     if not parts.knows_tools(node) or any(each.maker is None for each in about):
         return
     for wrong in rule.check([each for each in tools if each.maker is not None]):

@@ -8,24 +8,29 @@ if TYPE_CHECKING:
     from turnchart.flows.testfiles.suite import ToolStub as ToolStub
     from turnchart.machine.conducting import WalkDiffers as WalkDiffers
     from turnchart.testing.clock import FakeClock as FakeClock
+    from turnchart.testing.coverage import LifecycleCoverage as LifecycleCoverage
     from turnchart.testing.fixtures import AgentFrom as AgentFrom
+    from turnchart.testing.models import check_model as check_model
     from turnchart.testing.recording import Recording as Recording
     from turnchart.testing.recording import record as record
     from turnchart.testing.stores import check_store as check_store
 
 _WHERE = {
     "AgentFrom": "testing.fixtures", "CommandStub": "flows.testfiles.suite", "FakeClock": "testing.clock",
-    "Recording": "testing.recording", "ToolStub": "flows.testfiles.suite",
-    "WalkDiffers": "machine.conducting", "check_store": "testing.stores", "record": "testing.recording",
+    "LifecycleCoverage": "testing.coverage", "Recording": "testing.recording",
+    "ToolStub": "flows.testfiles.suite",
+    "WalkDiffers": "machine.conducting", "check_model": "testing.models", "check_store": "testing.stores", "record": "testing.recording",
 }  # fmt: skip
 
 __all__ = [
     "AgentFrom",
     "CommandStub",
     "FakeClock",
+    "LifecycleCoverage",
     "Recording",
     "ToolStub",
     "WalkDiffers",
+    "check_model",
     "check_store",
     "record",
 ]

@@ -24,6 +24,32 @@ def pytest_report_header() -> str:
     return f"turnchart: {version('turnchart')}"
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options of the coverage of the lifecycle."""
+    group = parser.getgroup("turnchart", "tests of agents")
+    group.addoption(
+        "--lifecycle-coverage",
+        action="store_true",
+        help="say how much of the lifecycle the agents of all tests walked: states, edges, outcomes of"
+        " guards, pairs of rows, and hooks that acted",
+    )
+    group.addoption(
+        "--lifecycle-coverage-fail-under",
+        action="append",
+        default=[],
+        metavar="[MEASURE=]PERCENT",
+        help="fail below that; without a measure, of each but hooks; may be given several times",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Count what agents walk, where that is asked for."""
+    if config.getoption("--lifecycle-coverage") or config.getoption("--lifecycle-coverage-fail-under"):
+        from turnchart.testing.counting import CoveragePlugin
+
+        config.pluginmanager.register(CoveragePlugin(config), "turnchart-lifecycle-coverage")
+
+
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> "SuiteFile | None":
     """Collect ``NAME.test.yaml``, where it is a test file of ours; others are left alone."""
     if not file_path.name.endswith(".test.yaml") or b"flow" not in file_path.read_bytes():

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from turnchart.machine.errors import CompactionFailed as CompactionFailed
     from turnchart.machine.errors import HookFailed as HookFailed
     from turnchart.machine.errors import InternalError as InternalError
+    from turnchart.machine.errors import McpError as McpError
     from turnchart.machine.errors import RequestFailed as RequestFailed
     from turnchart.machine.errors import ScriptError as ScriptError
     from turnchart.machine.errors import SessionCorrupt as SessionCorrupt
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from turnchart.machine.inbox import Item as Item
     from turnchart.machine.inbox import Queued as Queued
     from turnchart.machine.kinds import register_message as register_message
+    from turnchart.machine.mcp.servers import McpServer as McpServer
     from turnchart.machine.messages import AssistantMessage as AssistantMessage
     from turnchart.machine.messages import CustomMessage as CustomMessage
     from turnchart.machine.messages import Failure as Failure
@@ -82,12 +84,13 @@ _MODULES = {
     "config": ("Compaction", "Limits", "Queues", "RetryPolicy"),
     "entries": ("Entry",),
     "errors": (
-        "AgentBusy", "AppendRefused", "CompactionFailed", "HookFailed", "InternalError", "RequestFailed",
-        "ScriptError", "SessionCorrupt", "SessionError", "SessionLocked", "SessionReadOnly",
+        "AgentBusy", "AppendRefused", "CompactionFailed", "HookFailed", "InternalError", "McpError",
+        "RequestFailed", "ScriptError", "SessionCorrupt", "SessionError", "SessionLocked", "SessionReadOnly",
         "TransitionError", "TurnFailed", "TurnchartError", "UnknownModel",
     ),
     "inbox": ("Item", "Queued"),
     "kinds": ("register_message",),
+    "mcp.servers": ("McpServer",),
     "messages": (
         "AssistantMessage", "CustomMessage", "Failure", "Image", "Message", "Text", "Thinking", "ToolCall",
         "ToolResultMessage", "UserMessage", "normalize_prompt_input",
@@ -132,6 +135,8 @@ __all__ = [
     "InternalError",
     "Item",
     "Limits",
+    "McpError",
+    "McpServer",
     "Message",
     "Model",
     "ModelRequest",

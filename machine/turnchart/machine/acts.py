@@ -38,9 +38,8 @@ MAY: Mapping[State, frozenset[str]] = {state: does | ARRIVALS for state, does in
 
 NO_NAMES: frozenset[str] = frozenset()
 NO_TASKS: frozenset[int] = frozenset()
-"""One empty set for every agent: an idle agent should cost little."""
-
 NO_MEMORIES: Mapping[str, tuple[dict[str, Any], str]] = MappingProxyType({})
+"""One of each for all agents: an idle agent should cost little."""
 
 MEMORY = "hook_memory"
 """The kind of the ``custom`` entries that keep what hooks remember."""

@@ -18,9 +18,10 @@ from turnchart.machine.errors import AgentBusy, AppendRefused, SessionError, Ses
 from turnchart.machine.inbox import Item, Queued, Splice, unread
 from turnchart.machine.message_fields import plain
 from turnchart.machine.messages import Prompt, normalize_prompt_input
+from turnchart.machine.models import close_models
 from turnchart.machine.moving import Moving
 from turnchart.machine.outfit import Outfit
-from turnchart.machine.points import AddContext, OnSignal, SessionEnd, SessionStart
+from turnchart.machine.points import OnSignal, SessionEnd
 from turnchart.machine.signals import UI, Listener, Signal, UiListener
 from turnchart.machine.states import TURN_STATES, Event, State
 from turnchart.machine.tree import starts_series
@@ -74,7 +75,7 @@ class Agent(Moving, Outfit):
         if "on_signal" in self.chains:
             self._stops += (self.on("*", self._observe),)
         try:
-            await self._session_start(source)
+            self._stops += await self.begin(source)
         except BaseException as error:
             await self._leave(type(error), error, error.__traceback__)
             raise
@@ -100,6 +101,7 @@ class Agent(Moving, Outfit):
                 self._dispose()
                 await self.rested()
                 await self._session_end("error" if error is not None else "closed")
+                await close_models(self.model, self.models)
         finally:
             left = await self._leave(kind, error, trace)
         check = getattr(self.model, "check", None)
@@ -138,16 +140,6 @@ class Agent(Moving, Outfit):
             raise first_error(many) from None
         finally:
             self.session.close()
-
-    async def _session_start(self, source: Literal["new", "resumed", "forked"]) -> None:
-        if "session_start" not in self.chains:
-            return
-        verdict = await self.ask("session_start", lambda: SessionStart(source=source, **self.common()))
-        if verdict is None or source != "new":
-            return
-        for answer in verdict.answers:
-            if isinstance(answer, AddContext) and answer.text:
-                self.put(normalize_prompt_input(answer.text), "next-step", "hook", source="session_start")
 
     async def _session_end(self, reason: str) -> None:
         if "session_end" in self.chains and not self.session.read_only:

@@ -309,6 +309,14 @@ class Driver(Acts):
                     del self._gates[self.state]
 
 
+def _both(one: Callable[[Row], object], other: Callable[[Row], object]) -> Callable[[Row], object]:
+    def tell(row: Row) -> None:
+        one(row)
+        other(row)
+
+    return tell
+
+
 def first_error(error: BaseException) -> BaseException:
     """Return the first error of a group, or the error itself."""
     found: BaseException = error

@@ -49,6 +49,8 @@ async def claiming(driver: Driver) -> Event:
     now.claimed = False
     if agent.poll_steering is not None or agent.poll_follow_up is not None:
         await _claim_polled(agent)
+    if agent.mcp is not None:
+        await agent.mcp.settle(agent)
     await _assemble(agent)
     return Event.CLAIMED
 

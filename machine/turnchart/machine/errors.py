@@ -13,6 +13,7 @@ TurnchartError
 ├── HookFailed               a hook raised, timed out or answered nonsense
 ├── RequestFailed            the model's failure, as an exception
 ├── CompactionFailed         a conversation could not be made shorter
+├── McpError                 an MCP server cannot be started or reached
 ├── ScriptError              a scripted model was called too often, or too seldom
 └── UnknownModel             no resolver knows the model's id
 """
@@ -153,6 +154,10 @@ class CompactionFailed(TurnchartError):
     def __init__(self, code: str, text: str) -> None:
         self.code = code
         super().__init__(text)
+
+
+class McpError(TurnchartError):
+    """An MCP server cannot be started or reached, or does not answer in time."""
 
 
 class ScriptError(TurnchartError):

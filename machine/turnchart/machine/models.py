@@ -1,5 +1,6 @@
 """The contract of a model: chunks, request, prepared call. Wire formats live elsewhere."""
 
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import NoneType
@@ -12,6 +13,8 @@ from turnchart.machine.messages import RETRIED_KINDS, Failure, FailureKind, Mess
 if TYPE_CHECKING:
     from turnchart.machine.abort import AbortSignal
     from turnchart.machine.clock import Clock
+
+_log = logging.getLogger("turnchart.models")
 
 BlockKind = Literal["text", "thinking", "tool_call"]
 FinishReason = Literal["stop", "tool_calls", "max_tokens", "error", "aborted"]
@@ -80,7 +83,7 @@ class BlockEnd(NamedTuple):
 
 
 class UsageReport(NamedTuple):
-    """Tokens so far: input, output, cache_read, cache_write."""
+    """Tokens so far: input, output, cache_read, cache_write; and ``cost``, in US dollars, where it is known."""
 
     usage: Mapping[str, int]
 
@@ -215,6 +218,18 @@ class Model(Protocol):
 
 Resolver: TypeAlias = "Mapping[str, Model] | Callable[[str], Model | Awaitable[Model]]"
 """Finds a model by its id."""
+
+
+async def close_models(*used: object) -> None:
+    """Let models, or who finds them, give back their connections: those that have an ``aclose``."""
+    for each in used:
+        close = getattr(each, "aclose", None)
+        if close is None:
+            continue
+        try:
+            await close()
+        except Exception as error:  # noqa: BLE001  # an adapter may raise what it likes
+            _log.warning("a model could not be closed: %s", named_text_of(error))
 
 
 def failure_of(error: Exception) -> Failure | None:

@@ -9,7 +9,7 @@ from inspect import isawaitable
 from pathlib import Path
 from random import Random
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from turnchart.machine.approvals import Approver
 from turnchart.machine.chain import BoundHook, Chain
@@ -31,6 +31,7 @@ from turnchart.machine.messages import (
 )
 from turnchart.machine.models import Model, ModelRequest, RequestConfig, Resolver
 from turnchart.machine.permissions import Permissions
+from turnchart.machine.points import AddContext, SessionStart
 from turnchart.machine.session import Session
 from turnchart.machine.states import State
 from turnchart.machine.stream import Answer
@@ -41,6 +42,8 @@ from turnchart.machine.writers import Write, check_write
 
 if TYPE_CHECKING:
     from turnchart.machine.compaction import Compactor
+    from turnchart.machine.mcp.servers import McpServer
+    from turnchart.machine.mcp.toolset import Toolset
 
 Poll = Callable[[], "Prompt | Awaitable[Prompt | None] | None"]
 """Returns input, or nothing; may be async."""
@@ -65,8 +68,8 @@ class Outfit(Driver):
 
     __slots__ = (
         "_approved", "_random", "_seed", "_specs", "_tools", "_world", "approver", "compaction",
-        "compactor", "context_window", "cooling", "fallback", "model", "model_id", "models", "permissions",
-        "poll_follow_up", "poll_steering", "prompt_sections", "root", "settings", "thinking",
+        "compactor", "context_window", "cooling", "fallback", "mcp", "model", "model_id", "models",
+        "permissions", "poll_follow_up", "poll_steering", "prompt_sections", "root", "settings", "thinking",
     )  # fmt: skip
 
     def __init__(
@@ -94,6 +97,7 @@ class Outfit(Driver):
         poll_steering: Poll | None = None,
         poll_follow_up: Poll | None = None,
         root: Path | str | None = None,
+        mcp: Sequence[McpServer] = (),
         name: str = "agent",
         flow: str = "",
     ) -> None:
@@ -122,6 +126,7 @@ class Outfit(Driver):
             poll_steering: Asked for next-step input at every claim.
             poll_follow_up: Asked for prompts where a turn opens without input, or the agent would rest.
             root: The folder that files and programs start from; None: the current one.
+            mcp: Servers whose tools it has too, as ``NAME.TOOL``; connected while the agent is open.
             name: What logs and hooks call the agent.
             flow: The name of the flow that it was made from.
 
@@ -159,8 +164,32 @@ class Outfit(Driver):
         self.root = _folder(os.getcwd()) if root is None else Path(root)
         self.name = name
         self.flow = flow
+        self.mcp = _toolset(mcp) if mcp else None
         self._world: AgentWorld | None = None
         self.turning = Turning(self.session.brackets.turn)
+
+    async def begin(self, source: Literal["new", "resumed", "forked"]) -> tuple[Callable[[], None], ...]:
+        """Connect to the MCP servers and run ``session_start``; return what closes the connections.
+
+        Raises:
+            McpError: If a server cannot be started or reached.
+        """
+        stops: tuple[Callable[[], None], ...] = ()
+        if self.mcp is not None and self._group is not None:
+            stops = (await self.mcp.open(self, self._group),)
+        if "session_start" not in self.chains:
+            return stops
+        verdict = await self.ask("session_start", lambda: SessionStart(source=source, **self.common()))
+        if verdict is not None and source == "new":
+            for answer in verdict.answers:
+                if isinstance(answer, AddContext) and answer.text:
+                    self.put(normalize_prompt_input(answer.text), "next-step", "hook", source="session_start")
+        return stops
+
+    def retool(self, tools: Mapping[str, Tool]) -> None:
+        """Give the agent other tools, from the next step on."""
+        self._tools = dict(tools)
+        self._specs = None
 
     def put(self, messages: Sequence[Message], target: Target, origin: Origin, *, source: str = "") -> Item:
         """Put messages into a list of the inbox, as one item; they get their ids here.
@@ -387,6 +416,12 @@ def _named(message: Message, id: str, time: float, source: str) -> Message:
     if source and not fields.get("source"):
         fields["source"] = source
     return message.of_fields(fields)
+
+
+def _toolset(servers: Sequence[McpServer]) -> Toolset:
+    from turnchart.machine.mcp.toolset import Toolset  # few agents have servers
+
+    return Toolset(servers)
 
 
 def _by_name(tools: Sequence[Tool]) -> dict[str, Tool]:

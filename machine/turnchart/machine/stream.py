@@ -181,7 +181,7 @@ class Answer:
 
     def _used(self, chunk: UsageReport) -> Chunk:
         usage = chunk.usage
-        if not isinstance(usage, Mapping) or any(type(count) is not int for count in usage.values()):  # pyright: ignore[reportUnnecessaryIsInstance]  # foreign
+        if not isinstance(usage, Mapping) or not all(map(_counts, usage.items())):  # pyright: ignore[reportUnnecessaryIsInstance]  # foreign
             raise _Nonsense(chunk)
         self.usage = frozen = freeze(dict(usage))
         return UsageReport(frozen)
@@ -268,6 +268,11 @@ _MARKS: Mapping[type, Callable[[Answer, Any], Chunk]] = {
     UsageReport: Answer._used,  # pyright: ignore[reportPrivateUsage]  # as above
     Finish: Answer._finished,  # pyright: ignore[reportPrivateUsage]  # as above
 }
+
+
+def _counts(item: tuple[str, object]) -> bool:
+    """Tell whether a name of a usage has a value that counts: a whole number, but for the cost."""
+    return type(item[1]) is int or (item[0] == "cost" and type(item[1]) is float)
 
 
 def _arguments(text: str) -> Frozen | str:

@@ -40,6 +40,7 @@ from turnchart.machine.tool_arguments import ToolArgumentError, json_object
 
 if TYPE_CHECKING:
     from turnchart.machine.entries import Frozen
+    from turnchart.machine.json_parameters import JsonParameters
     from turnchart.machine.tool_schema import Parameters
 
 __all__ = [
@@ -132,6 +133,8 @@ class Tool:
         timeout: Seconds that the driver gives one call; None where the tool itself sees to it.
         takes_ctx: It has the parameter ``ctx: ToolContext``.
         is_async: It is an ``async def``.
+        input_schema: The JSON Schema of its parameters, where the function does not say them. It is async
+            then, and called with two values: the arguments as a dict, and the ``ToolContext``.
     """
 
     name: str
@@ -145,8 +148,12 @@ class Tool:
     timeout: float | None = 120
     takes_ctx: bool = False
     is_async: bool = False
-    _read: "list[Parameters]" = field(
-        default_factory=lambda: cast("list[Parameters]", []), init=False, repr=False, compare=False
+    input_schema: Mapping[str, Any] | None = field(default=None, repr=False, compare=False)
+    _read: "list[Parameters | JsonParameters]" = field(
+        default_factory=lambda: cast("list[Parameters | JsonParameters]", []),
+        init=False,
+        repr=False,
+        compare=False,
     )
 
     def __post_init__(self) -> None:
@@ -205,8 +212,12 @@ class Tool:
         except Exception:  # noqa: BLE001  # whatever the user's function does, alone is always right
             return "exclusive"
 
-    def _parameters(self) -> "Parameters":
-        if not self._read:
+    def _parameters(self) -> "Parameters | JsonParameters":
+        if not self._read and self.input_schema is not None:
+            from turnchart.machine.json_parameters import JsonParameters
+
+            self._read.append(JsonParameters(self.name, self.input_schema))
+        elif not self._read:
             from turnchart.machine.tool_schema import Parameters
 
             self._read.append(Parameters(self.name, self.fn))
@@ -335,9 +346,11 @@ async def run_tool(tool: Tool, args: Mapping[str, Any], ctx: ToolContext | None)
         ctx: What it is given as ``ctx``; None for a tool that does not ask for it.
     """
     try:
-        if tool.takes_ctx:
+        if tool.input_schema is None and tool.takes_ctx:
             args = {**args, "ctx": ctx}
-        if tool.is_async or tool.inline:
+        if tool.input_schema is not None:
+            value = tool.fn(dict(args), ctx)
+        elif tool.is_async or tool.inline:
             value = tool.fn(**args)
         else:
             from anyio import to_thread  # as in ToolContext.progress

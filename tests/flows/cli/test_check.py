@@ -55,7 +55,13 @@ def test_a_file_that_is_not_there(cli: Cli) -> None:
     assert cli("check").code == 2
 
 
-SUITE = "version: 1\nflow: a.yaml\ntests:\n  - name: it answers\n    prompt: hi\n    expect: {reason: completed}\n"
+SUITE = """version: 1
+flow: a.yaml
+tests:
+  - name: it answers
+    prompt: hi
+    expect: {reason: completed}
+"""
 
 
 def test_a_test_file_is_checked_with_its_flow(cli: Cli, tmp_path: Path) -> None:
@@ -69,3 +75,11 @@ def test_a_test_file_is_checked_with_its_flow(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "a.test.yaml").write_text(SUITE, "utf-8")
     wrong = cli("check", "a.test.yaml")
     assert (wrong.code, "a.yaml:2:1: error" in wrong.out) == (1, True)
+
+
+def test_lint_says_what_can_never_happen(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("version: 1\nmodel: test\nlimits: {max_steps: 1}\n", "utf-8")
+    assert cli("check", "a.yaml") == (0, "a.yaml: no problems\n", "")
+    told = cli("check", "a.yaml", "--lint")
+    assert (told.code, "a.yaml:3:21: warning: limits.max_steps is 1" in told.out) == (0, True)
+    assert cli("check", "a.yaml", "--lint", "--strict").code == 1

@@ -65,7 +65,7 @@ def test_help_names_the_commands_that_there_are(cli: Cli) -> None:
     assert ended.code == 0
     commands = ended.out.partition("Commands:")[2].splitlines()[1:]
     assert [line.split()[0] for line in commands if line.startswith("  ") and line[2] != " "] == [
-        "run", "check", "show", "diagram", "verify", "flows", "schema", "init", "test", "hook", "sessions",
+        "run", "check", "show", "diagram", "verify", "view", "flows", "schema", "init", "test", "hook", "sessions",
     ]  # fmt: skip
 
 

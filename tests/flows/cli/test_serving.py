@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from threading import Thread
@@ -10,7 +11,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from turnchart.diagrams import page
+from turnchart.diagrams import page, session_overlay, state_diagram
 from turnchart.flows.cli.serving import Server
 from turnchart.machine.entries import Frozen
 from turnchart.machine.jsonl import JsonlStore
@@ -28,13 +29,13 @@ def renderer(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(params=["jsonl", "sqlite"])
 def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Session, Callable[[], Store]]]:
     """A session that is being written, and how a reader opens it."""
-    session: Session
+    again: Callable[[], Store]
     if request.param == "jsonl":
         file = tmp_path / "one.jsonl"
-        session, again = Session.jsonl(file), lambda: JsonlStore(file)
+        session, again = Session.jsonl(file), partial(JsonlStore, file)
     else:
         file = tmp_path / "some.db"
-        session, again = Session.sqlite(file, "one"), lambda: SqliteStore(file, "one")
+        session, again = Session.sqlite(file, "one"), partial(SqliteStore, file, "one")
     session.attach()
     session.append("turn/start", Frozen(turn=1))
     yield session, again
@@ -63,6 +64,34 @@ def test_entries_that_come_later_are_told(kept: tuple[Session, Callable[[], Stor
         told = json.loads(ask(server, "entries?from=1")[2])
         assert [(entry["seq"], entry["type"]) for entry in told["entries"]] == [(1, "turn/end")]
         assert any(row[5] == "once" for row in told["rows"])
+        assert told["state"] == state_diagram(session_overlay(session.entries, "session one"))
+
+
+def test_a_session_that_cannot_be_read_any_more_is_said(tmp_path: Path) -> None:
+    file = tmp_path / "one.jsonl"
+    session = Session.jsonl(file)
+    session.set_name("x")
+    session.close()
+    with serving(lambda: JsonlStore(file)) as server:
+        assert ask(server, "entries")[0] == HTTPStatus.OK
+        file.write_text("nonsense\n", encoding="utf-8")
+        status, kind, text = ask(server, "entries")
+        assert (status, kind) == (HTTPStatus.SERVICE_UNAVAILABLE, "text/plain")
+        assert "one.jsonl" in text
+        assert ask(server)[0] == HTTPStatus.SERVICE_UNAVAILABLE
+
+
+def test_a_browser_that_goes_away_is_nothing_to_tell(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    Session.jsonl(tmp_path / "one.jsonl").close()
+    with serving(lambda: JsonlStore(tmp_path / "one.jsonl")) as server:
+        for error, told in ((ConnectionResetError(), False), (ValueError("why"), True)):
+            try:
+                raise error
+            except (OSError, ValueError):
+                server._http.handle_error(None, ("127.0.0.1", 1))  # pyright: ignore[reportPrivateUsage]
+            assert ("why" in capfd.readouterr().err) is told
 
 
 def test_the_page_asks_this_server_alone(kept: tuple[Session, Callable[[], Store]]) -> None:

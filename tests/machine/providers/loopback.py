@@ -89,6 +89,8 @@ class Loopback:
                 pass
         except (ConnectionError, asyncio.IncompleteReadError):
             self.left.set()
+        except asyncio.CancelledError:
+            pass  # the server stops
         finally:
             writer.close()
 

@@ -3,7 +3,7 @@
   const data = JSON.parse(document.getElementById("data").textContent);
   const $ = (id) => document.getElementById(id);
   const entries = data.entries || [];
-  const ROW = 30, AROUND = 15, SAVE = 500, SHOWN_MESSAGES = 40;
+  const ROW = 30, AROUND = 15, SAVE = 500, SHOWN_MESSAGES = 40, AGAIN = 50, REDRAW = 2000, LEAST = 0.6;
 
   // -- small helpers ---------------------------------------------------------------------------
 
@@ -17,6 +17,7 @@
     const parts = message && Array.isArray(message.content) ? message.content : [];
     return parts.map((part) => part.text ?? part.thinking ?? (part.name ? `${part.name}(${JSON.stringify(part.arguments)})` : `[${part.type}]`)).join(" ");
   };
+  const shownState = (entry) => data.states.find((state) => state.id === entry.state)?.shown ?? entry.state;
   const list = (where, lines, empty) => {
     where.replaceChildren(...(lines.length ? lines.map((line) => make("li", line)) : [make("li", empty, "none")]));
   };
@@ -34,37 +35,89 @@
   setTheme(theme);
   $("theme").addEventListener("click", () => {
     setTheme(theme === "dark" ? "light" : "dark");
-    draw().then(light);
+    draw();
   });
 
   // -- pictures --------------------------------------------------------------------------------
 
+  const DARK = {
+    darkMode: true, background: "#14171c", noteBkgColor: "#37331f", noteTextColor: "#f2ecd0", noteBorderColor: "#8a8050",
+    edgeLabelBackground: "#262c35", labelBackgroundColor: "#262c35", transitionLabelColor: "#e8ebf0", lineColor: "#9aa5b4", transitionColor: "#9aa5b4",
+    primaryColor: "#1f2a3d", mainBkg: "#1f2a3d", primaryTextColor: "#e8ebf0", primaryBorderColor: "#6d86b0", textColor: "#e8ebf0",
+    actorBkg: "#1f2a3d", actorTextColor: "#e8ebf0", actorBorder: "#6d86b0", actorLineColor: "#6d86b0",
+    signalColor: "#9aa5b4", signalTextColor: "#e8ebf0", labelBoxBkgColor: "#1f2a3d", labelBoxBorderColor: "#6d86b0",
+    labelTextColor: "#e8ebf0", loopTextColor: "#e8ebf0", titleColor: "#e8ebf0",
+  };
   const boxes = new Map();
-  let drawn = 0;
+  let drawn = 0, zoom = 1, drawing = Promise.resolve();
   async function picture(where, text) {
     const id = `picture${++drawn}`;
     try {
       const { svg } = await mermaid.render(id, text);
       where.innerHTML = svg;
+      where.firstElementChild.setAttribute("aria-hidden", "true");
+      apart(where);
+      fit(where);
     } catch (error) {
       document.getElementById(`d${id}`)?.remove();
       root.dataset.failed = String(error);
       where.replaceChildren(make("p", `This picture could not be drawn: ${error}`, "failed"), make("pre", text));
     }
   }
-  async function draw() {
-    mermaid.initialize({
-      startOnLoad: false, securityLevel: "strict", theme: theme === "dark" ? "dark" : "default",
-      maxTextSize: 100000, maxEdges: 1000,
+  // Labels of edges that lie side by side may cover each other: move them apart, sideways.
+  function apart(where) {
+    const labels = [...where.querySelectorAll("g.edgeLabel")].filter((label) => label.textContent.trim());
+    const boxes = labels.map((label) => {
+      const { e: x, f: y } = label.transform.baseVal.consolidate()?.matrix ?? { e: 0, f: 0 };
+      const { width, height } = label.getBBox();
+      return { label, x, y, width, height, moved: false };
     });
+    for (let round = 0; round < 4; round++) {
+      for (const [i, one] of boxes.entries()) {
+        for (const other of boxes.slice(i + 1)) {
+          const across = (one.width + other.width) / 2 + 4 - Math.abs(one.x - other.x);
+          if (across <= 0 || Math.abs(one.y - other.y) >= (one.height + other.height) / 2) continue;
+          const [left, right] = one.x <= other.x ? [one, other] : [other, one];
+          left.x -= across / 2;
+          right.x += across / 2;
+          left.moved = right.moved = true;
+        }
+      }
+    }
+    for (const { label, x, y, moved } of boxes) if (moved) label.setAttribute("transform", `translate(${x}, ${y})`);
+  }
+  // As wide as its place, but no smaller than can be read.
+  function fit(where) {
+    const svg = where.querySelector("svg");
+    const natural = svg?.viewBox.baseVal.width;
+    if (!natural || !where.clientWidth) return;
+    const scale = Math.min(1, Math.max(LEAST, (where.clientWidth - 18) / natural)) * zoom;
+    svg.style.maxWidth = "none";
+    svg.style.width = `${Math.floor(natural * scale)}px`;
+  }
+  const fitAll = () => { fit($("chart")); fit($("sequence")); };
+  async function drawAll(chartAlone) {
+    mermaid.initialize({
+      startOnLoad: false, securityLevel: "strict", maxTextSize: 100000, maxEdges: 1000,
+      theme: theme === "dark" ? "dark" : "default", themeVariables: theme === "dark" ? DARK : {},
+    });
+    const [left, top] = [$("chart").scrollLeft, $("chart").scrollTop];
     await picture($("chart"), data.state);
+    $("chart").scrollTo(left, top);
     boxes.clear();
     for (const node of $("chart").querySelectorAll("g.node")) {
       for (const state of data.states) {
         if (new RegExp(`(^|-)state-${state.id}-\\d+$`).test(node.id)) boxes.set(state.id, node);
       }
     }
-    if (data.sequence) await picture($("sequence"), data.sequence);
+    if (data.sequence && !chartAlone) await picture($("sequence"), data.sequence);
+    light();
+    if (!entries.length && drawn <= 2) boxes.get("idle")?.scrollIntoView({ block: "nearest", inline: "center" });
+    root.dataset.ready = "true";
+  }
+  function draw(chartAlone) {
+    delete root.dataset.ready;
+    return (drawing = drawing.then(() => drawAll(chartAlone)));
   }
   function light() {
     for (const box of boxes.values()) box.classList.remove("lit");
@@ -73,6 +126,13 @@
     box?.classList.add("lit");
     box?.scrollIntoView({ block: "nearest", inline: "nearest" });
   }
+  const resize = (factor) => {
+    zoom = factor === 0 ? 1 : Math.min(4, Math.max(0.25, zoom * factor));
+    fitAll();
+    light();
+  };
+  $("smaller").addEventListener("click", () => resize(1 / 1.25));
+  $("larger").addEventListener("click", () => resize(1.25));
 
   // -- what waited at a moment: a fold over the entries, kept every so often ------------------------
 
@@ -93,7 +153,7 @@
 
   // -- the arrows of a session, only those in sight --------------------------------------------------
 
-  let at = 0, matches = [], played = null;
+  let at = 0, matches = [], matched = new Set(), played = null;
   const place = (part) => ((data.parts.indexOf(part) + 0.5) / data.parts.length) * 100;
   const row = (index) => {
     const entry = entries[index];
@@ -104,13 +164,13 @@
     made.setAttribute("aria-posinset", index + 1);
     made.setAttribute("aria-setsize", entries.length);
     made.setAttribute("aria-selected", index === at);
+    made.setAttribute("aria-label", `${entry.seq}, ${shownState(entry)}: ${entry.from} to ${entry.to}, ${entry.label}`);
     made.classList.toggle("now", index === at);
     made.classList.toggle("later", index > at);
-    made.classList.toggle("match", matches.includes(index));
+    made.classList.toggle("match", matched.has(index));
     made.classList.toggle("refused", data.refused === entry.seq);
     const [from, to] = [place(entry.from), place(entry.to)];
-    const words = make("span", `${entry.from} to ${entry.to}: ${entry.label}`, "words");
-    words.textContent = entry.label;
+    const words = make("span", entry.label, "words");
     words.title = `${entry.seq} ${entry.from} to ${entry.to}: ${entry.label}`;
     const left = Math.min(from, to);
     words.style.left = left > 55 ? "auto" : `${left}%`;
@@ -132,6 +192,7 @@
   };
   const inSight = () => {
     const box = $("scroll");
+    $("lanes").style.marginRight = `${box.offsetWidth - box.clientWidth}px`;
     const first = Math.max(0, Math.floor(box.scrollTop / ROW) - AROUND);
     const last = Math.min(entries.length - 1, Math.ceil((box.scrollTop + box.clientHeight) / ROW) + AROUND);
     $("rows").style.height = `${entries.length * ROW}px`;
@@ -150,6 +211,7 @@
   // -- one moment ----------------------------------------------------------------------------------
 
   const MESSAGES = { "user/message": "user", "assistant/message": "assistant", "tool/result": "tool", "custom_message": "custom", "system/message": "system" };
+  const SUMMARIES = { compaction: "summary", branch_summary: "summary of a branch" };
   function moment() {
     const entry = entries[at];
     const lists = waiting(at);
@@ -157,23 +219,26 @@
     list($("inbox"), queued, "nothing waits");
     $("inbox-count").textContent = queued.length ? `(${queued.length})` : "";
     const decided = [], said = [];
-    let open = true;
-    for (let i = at; i >= 0 && (open || said.length < SHOWN_MESSAGES); i--) {
+    for (let i = at; i >= 0; i--) {
       const { type, data: told } = entries[i];
-      if (open && type === "hook/result") {
+      if (type === "hook/result") {
         const more = [told.decision, told.reason, told.error].filter(Boolean).join(": ");
         decided.unshift(`${told.point} ${told.id}${more ? ` ${more}` : told.changed ? " changed it" : ""}`);
       }
-      if (type === "turn/start") open = false;
-      if (type in MESSAGES && said.length < SHOWN_MESSAGES) said.unshift(`${MESSAGES[type]}: ${textOf(told.message)}`);
+      if (type === "turn/start" || (type === "turn/end" && i < at)) break;
+    }
+    // Up the branch, which need not be what was written right before.
+    let on = entry.type === "leaf" ? entries[entry.data.target] : entry;
+    for (; on && said.length < SHOWN_MESSAGES; on = on.parent === null ? undefined : entries[on.parent]) {
+      if (on.type in MESSAGES) said.unshift(`${MESSAGES[on.type]}: ${textOf(on.data.message)}`);
+      else if (on.type in SUMMARIES) said.unshift(`${SUMMARIES[on.type]}: ${on.data.summary}`);
     }
     list($("hooks"), decided, "no hook decided anything");
     list($("messages"), said, "nothing was said yet");
     $("messages").scrollTop = $("messages").scrollHeight;
     $("entry").textContent = JSON.stringify({ seq: entry.seq, type: entry.type, time: entry.time, data: entry.data }, null, 2);
     const since = Math.max(0, entry.time - entries[0].time);
-    const shown = data.states.find((state) => state.id === entry.state)?.shown ?? entry.state;
-    $("where").textContent = `${at + 1} of ${entries.length}, ${since.toFixed(2)} s, ${shown}: ${entry.type}`;
+    $("where").textContent = `${at + 1} of ${entries.length}, ${since.toFixed(2)} s, ${shownState(entry)}: ${entry.type}`;
   }
   function show(index) {
     if (!entries.length) return;
@@ -185,7 +250,7 @@
     $("scroll").setAttribute("aria-activedescendant", `row${at}`);
     light();
     moment();
-    if (!$("tables").hidden) markRow();
+    if (!$("tables").hidden) markRow(true);
   }
 
   // -- playing ---------------------------------------------------------------------------------------
@@ -193,24 +258,27 @@
   const stop = () => {
     clearTimeout(played);
     played = null;
-    $("play").setAttribute("aria-pressed", "false");
+    $("where").setAttribute("aria-live", "polite");
     $("play").setAttribute("aria-label", "Play");
     $("play").textContent = "\u25B6";
   };
+  const pause = () => {
+    const next = entries[at + 1];
+    return next ? Math.min(1200, Math.max(120, (next.time - entries[at].time) * 1000)) : 500;
+  };
   const tick = () => {
-    if (at >= entries.length - 1 && !data.live) return stop();
-    const before = entries[at].time;
-    show(at + 1);
-    const pause = Math.min(1200, Math.max(120, (entries[at].time - before) * 1000));
-    played = setTimeout(tick, pause);
+    const end = at >= entries.length - 1;
+    if (end && !data.live) return stop();
+    if (!end) show(at + 1);
+    played = setTimeout(tick, pause());
   };
   const play = () => {
     if (played !== null) return stop();
     if (at >= entries.length - 1) show(0);
-    $("play").setAttribute("aria-pressed", "true");
+    $("where").setAttribute("aria-live", "off");
     $("play").setAttribute("aria-label", "Pause");
-    $("play").textContent = "||";
-    played = setTimeout(tick, 120);
+    $("play").textContent = "\u275A\u275A";
+    played = setTimeout(tick, pause());
   };
 
   // -- searching ---------------------------------------------------------------------------------------
@@ -222,6 +290,7 @@
       haystack.push(`${entries[i].label} ${entries[i].type} ${JSON.stringify(entries[i].data)}`.toLowerCase());
     }
     matches = wanted ? haystack.flatMap((text, i) => (text.includes(wanted) ? [i] : [])) : [];
+    matched = new Set(matches);
     $("found").textContent = wanted ? `${matches.length} found` : "";
     inSight();
     return matches;
@@ -251,9 +320,12 @@
     made.append(top, body);
     return made;
   };
-  const markRow = () => {
-    $("entry-table").querySelector('tr[aria-current="true"]')?.removeAttribute("aria-current");
-    $("entry-table").querySelectorAll("tbody tr")[at]?.setAttribute("aria-current", "true");
+  const markRow = (scroll) => {
+    const body = $("entry-table").querySelector("tbody");
+    body?.querySelector('tr[aria-current="true"]')?.removeAttribute("aria-current");
+    const now = body?.rows[at];
+    now?.setAttribute("aria-current", "true");
+    if (scroll) now?.scrollIntoView({ block: "nearest" });
   };
   const fillTables = () => {
     const taken = entries.length ? ["taken"] : [];
@@ -261,7 +333,7 @@
     $("held-name").hidden = !data.held.length;
     $("held").replaceChildren(...data.held.flatMap(({ state, lines }) => [make("dt", state), ...lines.map((line) => make("dd", line))]));
     $("entries-name").hidden = !entries.length;
-    $("entry-table").replaceChildren(...(entries.length ? [table(["entry", "state", "from", "to", "what"], entries.map((entry) => [String(entry.seq), entry.state, entry.from, entry.to, entry.label]), "The entries in their order")] : []));
+    $("entry-table").replaceChildren(...(entries.length ? [table(["entry", "state", "from", "to", "what"], entries.map((entry) => [String(entry.seq), shownState(entry), entry.from, entry.to, entry.label]), "The entries in their order")] : []));
     if (entries.length) markRow();
   };
   $("as-table").addEventListener("click", () => {
@@ -270,7 +342,7 @@
     $("tables").hidden = !shown;
     $("pictures").hidden = shown;
     $("as-table").setAttribute("aria-pressed", String(shown));
-    if (!shown) inSight();
+    if (!shown) { fitAll(); if (entries.length) show(at); }
   });
 
   // -- keys ------------------------------------------------------------------------------------------------
@@ -280,41 +352,62 @@
     const typing = event.target === $("search");
     if (typing) {
       if (event.key === "Enter") { event.preventDefault(); jump(!event.shiftKey); }
-      if (event.key === "Escape") { $("search").value = ""; search(); $("scroll").focus(); }
+      if (event.key === "Escape") { $("search").value = ""; search(); $("search").blur(); $("scroll").focus(); }
       return;
     }
     if (!entries.length) return;
-    const page = Math.max(1, Math.floor($("scroll").clientHeight / ROW) - 1);
+    if (event.target.classList.contains("picture") && event.key !== " " && event.key.length > 1) return; // it scrolls
+    const box = $("tables").hidden ? $("scroll") : $("tables");
+    const page = Math.max(1, Math.floor(box.clientHeight / ROW) - 1);
     const steps = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1, PageDown: page, PageUp: -page, j: 1, k: -1 };
     if (event.key in steps) { event.preventDefault(); stop(); show(at + steps[event.key]); }
     else if (event.key === "Home") { event.preventDefault(); stop(); show(0); }
     else if (event.key === "End") { event.preventDefault(); stop(); show(entries.length - 1); }
     else if (event.key === " " && event.target.tagName !== "BUTTON" && event.target.tagName !== "SUMMARY") { event.preventDefault(); play(); }
     else if (event.key === "/") { event.preventDefault(); $("search").focus(); }
+    else if (event.key === "+") resize(1.25);
+    else if (event.key === "-") resize(1 / 1.25);
+    else if (event.key === "0") resize(0);
     else if (event.key === "n") jump(true);
     else if (event.key === "N") jump(false);
   });
 
   // -- entries that come later -------------------------------------------------------------------------------
 
+  let redrawn = 0;
+  const take = (more) => {
+    const start = more.entries.length ? more.entries[0].seq : entries.length;
+    const grown = start + more.entries.length > entries.length;
+    const following = at >= entries.length - 1;
+    more.entries.forEach((entry, i) => { entries[start + i] = entry; });
+    saved.length = Math.min(saved.length, Math.floor(start / SAVE) + 1);
+    haystack.length = Math.min(haystack.length, start);
+    data.refused = more.refused;
+    data.rows = more.rows;
+    if (more.state !== data.state && performance.now() - redrawn > REDRAW) {
+      data.state = more.state;
+      draw(true).then(() => { redrawn = performance.now(); });
+    }
+    if (!grown) return;
+    $("slider").max = String(entries.length - 1);
+    if (matches.length || $("search").value) search();
+    if (!$("tables").hidden) fillTables();
+    show(following && played === null ? entries.length - 1 : at);
+  };
   const follow = async () => {
+    const begun = performance.now();
     try {
-      const answer = await fetch(`${data.live}?from=${entries.length}`, { cache: "no-store" });
-      if (!answer.ok) throw new Error(`${answer.status}`);
-      const more = await answer.json();
-      if (more.entries.length) {
-        const following = at >= entries.length - 1;
-        entries.push(...more.entries);
-        data.refused = more.refused;
-        data.rows = more.rows;
-        $("slider").max = String(entries.length - 1);
-        show(following ? entries.length - 1 : at);
-      }
+      // What comes later can tell more of what was told last.
+      const answer = await fetch(`${data.live}?from=${Math.max(0, entries.length - AGAIN)}`, { cache: "no-store" });
+      if (!answer.ok) throw new Error((await answer.text()).trim());
+      take(await answer.json());
       root.dataset.live = "on";
+      $("live").textContent = "following";
     } catch (error) {
       root.dataset.live = "off";
+      $("live").textContent = `not following: ${error instanceof TypeError ? "the server is gone" : error.message}`;
     }
-    setTimeout(follow, root.dataset.live === "on" ? 500 : 3000);
+    setTimeout(follow, root.dataset.live === "on" ? Math.max(500, 3 * (performance.now() - begun)) : 3000);
   };
 
   // -- begin -----------------------------------------------------------------------------------------------------
@@ -331,6 +424,7 @@
       lane.style.left = `${place(part)}%`;
       return lane;
     }));
+    $("rows").style.setProperty("--lanes", String(data.parts.length));
     $("scroll").addEventListener("scroll", inSight, { passive: true });
     $("slider").addEventListener("input", () => { stop(); show(Number($("slider").value)); });
     $("search").addEventListener("input", search);
@@ -340,10 +434,13 @@
     const moves = { first: () => 0, back: () => at - 1, next: () => at + 1, last: () => entries.length - 1 };
     for (const [id, to] of Object.entries(moves)) $(id).addEventListener("click", () => { stop(); show(to()); });
     new ResizeObserver(inSight).observe($("scroll"));
+    if (!entries.length) $("where").textContent = "no entries yet";
     show(0);
+    $("live").hidden = !data.live;
     if (data.live) follow();
   } else if (data.view === "sequence") {
     $("pictures").prepend($("sequence-side"));
   }
-  draw().then(() => { light(); root.dataset.ready = "true"; });
+  new ResizeObserver(fitAll).observe($("chart"));
+  draw();
 })();

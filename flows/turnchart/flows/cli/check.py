@@ -25,6 +25,9 @@ def check(
     no_env: Annotated[
         bool, typer.Option("--no-env", help="Check without the values of environment variables.")
     ] = False,
+    lint: Annotated[
+        bool, typer.Option("--lint", help="Say also what can never happen with this flow.")
+    ] = False,
     plugins: Annotated[
         list[str] | None,
         typer.Option("--plugin", metavar="MODULE", help="Import this for its hooks and tools."),
@@ -34,12 +37,16 @@ def check(
     ] = False,
 ) -> None:
     """Say everything that is wrong with a flow, with its place and its cure. Nothing is started."""
+    from turnchart.flows.cli.lean import without_pydantic_plugins
     from turnchart.flows.problems import as_here, exit_code, in_order, render_all
 
     env = None if no_env else os.environ
-    problems = in_order(
-        problem for flow in flows for problem in _problems(flow, plugins or (), env, trust=trust)
-    )
+    with without_pydantic_plugins():
+        problems = in_order(
+            problem
+            for flow in flows
+            for problem in _problems(flow, plugins or (), env, trust=trust, lint=lint)
+        )
     if here:
         problems = as_here(problems)
     if problems or format in ("json", "sarif"):
@@ -50,7 +57,7 @@ def check(
 
 
 def _problems(
-    name: str, plugins: Sequence[str], env: Mapping[str, str] | None, *, trust: bool
+    name: str, plugins: Sequence[str], env: Mapping[str, str] | None, *, trust: bool, lint: bool
 ) -> "Sequence[Problem]":
     """Return what is wrong with a flow, or with a test file and the flow that it names."""
     if name.endswith(".test.yaml"):
@@ -62,7 +69,7 @@ def _problems(
             return problems_of(name, plugins, env, trust=trust)
     from turnchart.flows.check import check_flow
 
-    return check_flow(name, plugins, env=env, trust=trust)
+    return check_flow(name, plugins, env=env, trust=trust, lint=lint)
 
 
 def _summary(flows: list[str], levels: list[str]) -> str:

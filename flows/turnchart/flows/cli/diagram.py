@@ -66,7 +66,7 @@ def diagram(
         from turnchart.diagrams import difference
 
         drawn = difference(_other(diff, flow, plugins or (), store), drawn)
-    made = _draw(drawn, view, format, detail)
+    made = draw(drawn, view, format, detail)
     if output is None:
         _print(made)
     elif check:
@@ -109,7 +109,8 @@ def _other(name: str, flow: str | None, plugins: Sequence[str], store: str | Non
     return flow_to_show(name, plugins)
 
 
-def _draw(drawn: "Drawable", view: View, format: Format, detail: bool) -> bytes:
+def draw(drawn: "Drawable", view: View, format: Format, detail: bool) -> bytes:
+    """Return a picture: one view in one format."""
     from turnchart.diagrams import (
         html_page,
         image,

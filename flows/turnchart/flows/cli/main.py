@@ -4,31 +4,33 @@ import atexit
 import gc
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import Final
 
 os.environ.setdefault("TYPER_USE_RICH", "0")  # asked once, when typer is imported
 
 import typer
 
-from turnchart.flows.cli.check import check
-from turnchart.flows.cli.diagram import diagram
-from turnchart.flows.cli.flows import flows
-from turnchart.flows.cli.hook import app as hook
-from turnchart.flows.cli.init import init
-from turnchart.flows.cli.run import run
-from turnchart.flows.cli.schema import schema
-from turnchart.flows.cli.sessions import app as sessions
-from turnchart.flows.cli.show import show
-from turnchart.flows.cli.streams import throw_away
-from turnchart.flows.cli.test import run_tests
-from turnchart.flows.cli.verify import verify
-from turnchart.flows.cli.view import view
-from turnchart.flows.problems import FlowError, NotTrusted
 from turnchart.machine.errors import TurnchartError
 
 PROBLEMS, NOT_TRUSTED, INTERRUPTED = 1, 3, 130
 """Exit codes, beside 0 and those of wrong usage (2)."""
+COMMANDS: Final[Mapping[str, str]] = {
+    "run": "run.run",
+    "check": "check.check",
+    "show": "show.show",
+    "diagram": "diagram.diagram",
+    "verify": "verify.verify",
+    "view": "view.view",
+    "flows": "flows.flows",
+    "schema": "schema.schema",
+    "init": "init.init",
+    "test": "test.run_tests",
+    "hook": "hook.app",
+    "sessions": "sessions.app",
+}
+"""Each command, in the order of the help, with its module here and what stands for it there."""
 _RUN_OTHERS: Final = (
     "turnchart.flows.cli.running",
     "turnchart.flows.plugins",
@@ -36,19 +38,31 @@ _RUN_OTHERS: Final = (
 )
 """Loaded where tools or plug-ins may run, which may rely on what Python does at the exit."""
 
-app = typer.Typer(
-    name="turnchart",
-    help="LLM agent turns as explicit state machines, declared in YAML.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-)
-for command in (run, check, show, diagram, verify, view, flows, schema, init):
-    app.command()(command)
-app.command("test")(run_tests)
-app.add_typer(hook, name="hook")
-app.add_typer(sessions, name="sessions")
+
+def _command_line(arguments: Sequence[str]) -> typer.Typer:
+    """Return the command line with the command that is called, or with all of them where none is."""
+    app = typer.Typer(
+        name="turnchart",
+        help="LLM agent turns as explicit state machines, declared in YAML.",
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+    )
+    app.callback()(_no_options)
+    called = [name for name in arguments[:1] if name in COMMANDS]
+    for name in called or COMMANDS:
+        module, _, attribute = COMMANDS[name].partition(".")
+        command = getattr(import_module(f"turnchart.flows.cli.{module}"), attribute)
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name)
+        else:
+            app.command(name)(command)
+    return app
+
+
+def _no_options() -> None:
+    """Make of a lone command still one that is called by its name."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -59,17 +73,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """
     gc.set_threshold(100_000)  # a command makes much, drops little, and is soon over
     atexit.register(_spare_the_collector)
+    arguments = sys.argv[1:] if arguments is None else arguments
     try:
-        app(args=arguments, prog_name="turnchart")
-    except NotTrusted as error:
-        _say(str(error), NOT_TRUSTED)
-    except FlowError as error:
-        _say(str(error), PROBLEMS)
+        _command_line(arguments)(args=arguments, prog_name="turnchart")
     except TurnchartError as error:
-        _say(f"turnchart: {error}", PROBLEMS)
+        _report(error)
     except BrokenPipeError:  # nobody reads on, as in `turnchart ... | head -1`
+        from turnchart.flows.cli.streams import throw_away
+
         throw_away(sys.stdout)
         sys.exit(PROBLEMS)
+
+
+def _report(error: TurnchartError) -> None:
+    """Say what is wrong, and end with the exit code for it."""
+    from turnchart.flows.problems import FlowError, NotTrusted
+
+    text = str(error) if isinstance(error, FlowError) else f"turnchart: {error}"
+    _say(text, NOT_TRUSTED if isinstance(error, NotTrusted) else PROBLEMS)
 
 
 def _spare_the_collector() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -9,11 +10,12 @@ from pathlib import Path
 from secrets import token_urlsafe
 from threading import Lock
 from typing import Any, Self
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import SplitResult, parse_qs, urlsplit
 
-from turnchart.diagrams import html_page, session_overlay
+from turnchart.diagrams import html_page, session_overlay, state_diagram
 from turnchart.diagrams.overlay import Overlay
 from turnchart.diagrams.page import entries_data, rows_data
+from turnchart.machine.errors import TurnchartError
 from turnchart.machine.stores import Store
 
 ADDRESS = "127.0.0.1"
@@ -39,8 +41,7 @@ class Server:
         """
         self._watched = _Watched(store, again)
         self._token = token_urlsafe(24)
-        self._http = ThreadingHTTPServer((ADDRESS, port), self._handler())
-        self._http.daemon_threads = True
+        self._http = _Http((ADDRESS, port), self._handler())
         self.port: int = self._http.server_address[1]
         self.url = f"http://{ADDRESS}:{self.port}/{self._token}/"
 
@@ -68,7 +69,12 @@ class Server:
         """
         if host not in (f"{ADDRESS}:{self.port}", f"localhost:{self.port}"):
             return HTTPStatus.FORBIDDEN, "text/plain", "this page is for this machine alone\n"
-        asked = urlsplit(target)
+        try:
+            return self._found(urlsplit(target))
+        except TurnchartError as error:
+            return HTTPStatus.SERVICE_UNAVAILABLE, "text/plain", f"{error}\n"
+
+    def _found(self, asked: SplitResult) -> tuple[HTTPStatus, str, str]:
         if asked.path == f"/{self._token}/":
             overlay = self._watched.overlay()
             return HTTPStatus.OK, "text/html", html_page(overlay, live="entries")
@@ -87,6 +93,7 @@ class Server:
             "entries": entries_data(overlay, record, start),
             "refused": record.refused,
             "rows": rows_data(overlay),
+            "state": state_diagram(overlay),
         }
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
@@ -112,6 +119,15 @@ class Server:
                 """Say nothing."""
 
         return Handler
+
+
+class _Http(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of a browser that went away."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
 
 class _Watched:

@@ -1,9 +1,7 @@
 """``turnchart view``: a page with the chart beside the sequence, and a player for a session's entries."""
 
-import webbrowser
 from collections.abc import Callable
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -69,6 +67,8 @@ def _session_page(kept: "Store") -> str:
 def _show(page: str, name: str, output: Path | None, opens: bool) -> None:
     """Write a page, say where it is, and open it."""
     if output is None:
+        from tempfile import mkdtemp
+
         output = Path(mkdtemp(prefix="turnchart-")) / f"{_file_name(name)}.html"
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(page, encoding="utf-8")
@@ -94,5 +94,7 @@ def _serve(kept: "Store", again: "Callable[[], Store]", port: int, opens: bool) 
 
 
 def _open(url: str) -> None:
+    import webbrowser
+
     if not webbrowser.open(url):
         typer.echo("no browser could be opened; open it by hand", err=True)

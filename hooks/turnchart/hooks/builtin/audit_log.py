@@ -1,18 +1,21 @@
 """``audit_log``: a line for everything that a chain was asked."""
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from turnchart.hooks.params import InRoot
 from turnchart.hooks.registry import hook
-from turnchart.machine.points import POINTS, Payload
-from turnchart.machine.verdict import Verdict
+from turnchart.machine.points import POINTS
 
-_POINT_OF = {point.payload: point.name for point in POINTS.values()}
+if TYPE_CHECKING:
+    from turnchart.machine.points import Payload
+    from turnchart.machine.verdict import Verdict
+
+_POINT_OF = {point.payload_name: point.name for point in POINTS.values()}
 
 
 @hook("audit_log", on=POINTS, observes=True)
-def audit_log(payload: Payload, verdict: Verdict[Any], *, path: InRoot) -> None:
+def audit_log(payload: "Payload", verdict: "Verdict[Any]", *, path: InRoot) -> None:
     """Append one line of JSON to the file `path`, below the root, each time its chain has run.
 
     It observes: it sees the final payload and decision, and its failure is only reported.
@@ -23,7 +26,7 @@ def audit_log(payload: Payload, verdict: Verdict[Any], *, path: InRoot) -> None:
     payload.world.append(path, line + "\n")
 
 
-def _line(payload: Payload, verdict: Verdict[Any]) -> dict[str, Any]:
+def _line(payload: "Payload", verdict: "Verdict[Any]") -> dict[str, Any]:
     own = payload.json()
     common = {name: own.pop(name) for name in ("session", "agent", "flow", "step")}
     turn, _ = own.pop("turn"), own.pop("id")
@@ -42,7 +45,7 @@ def _line(payload: Payload, verdict: Verdict[Any]) -> dict[str, Any]:
     decision = verdict.decision
     return {
         "time": payload.now,
-        "point": _POINT_OF[type(payload)],
+        "point": _POINT_OF[type(payload).__name__],
         **common,
         "turn": turn["number"],
         **told,

@@ -7,6 +7,7 @@ kind of its failure. Whoever stops reading closes the connection.
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from anyio import Lock
 from anyio.lowlevel import RunVar
 from anyio.to_thread import run_sync
 
@@ -14,7 +15,7 @@ from turnchart.machine.abort import AbortSignal
 from turnchart.machine.entries import Frozen
 from turnchart.machine.errors import UnknownModel
 from turnchart.machine.messages import Failure
-from turnchart.machine.models import Chunk, Finish, ModelRequest, PreparedCall, RequestConfig, UsageReport
+from turnchart.machine.models import Chunk, Finish, ModelRequest, PreparedCall, RequestConfig
 from turnchart.machine.providers.routes import NoKey, Route, connected, require
 from turnchart.machine.providers.wire_names import WireNames
 
@@ -24,8 +25,19 @@ if TYPE_CHECKING:
 
 IDLE: Final = 300.0
 """Seconds without a byte after which a stream counts as dead."""
-_OPEN: RunVar[dict[tuple[str, Route], "Model"]] = RunVar("turnchart.machine.providers")
-"""The models that are in use on this event loop: agents share their connections."""
+
+
+class _Shared:
+    """The models of one event loop: agents share their connections, and connect one at a time."""
+
+    __slots__ = ("lock", "models")
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self.models: dict[tuple[str, Route], Model] = {}
+
+
+_SHARED: RunVar[_Shared] = RunVar("turnchart.machine.providers")
 
 
 class ProviderModel:
@@ -97,26 +109,30 @@ class ProviderModel:
     async def _model(self) -> "Model | None":
         """Return the model, connected on this event loop; None where it cannot be, for the known reason."""
         try:
-            shared = _OPEN.get()
+            shared = _SHARED.get()
         except LookupError:
-            shared = {}
-            _OPEN.set(shared)
-        place = (self.id, self.route)
-        known = shared.get(place)
+            shared = _Shared()
+            _SHARED.set(shared)
+        known = shared.models.get((self.id, self.route))
         if known is None:
-            try:
-                known = await run_sync(connected, self.id, self.route)  # it imports much
-            except NoKey as error:
-                self._problem = Failure("auth", message=str(error))
-                return None
-            except UnknownModel as error:
-                self._problem = Failure("no_model", message=str(error))
-                return None
-            known = shared.setdefault(place, known)
+            async with shared.lock:
+                known = shared.models.get((self.id, self.route)) or await self._connected()
+                if known is None:
+                    return None
+                shared.models[self.id, self.route] = known
         if self._held is not known:
             self._held = known
             await known.__aenter__()
         return known
+
+    async def _connected(self) -> "Model | None":
+        try:
+            return await run_sync(connected, self.id, self.route)  # it imports much
+        except NoKey as error:
+            self._problem = Failure("auth", message=str(error))
+        except UnknownModel as error:
+            self._problem = Failure("no_model", message=str(error))
+        return None
 
     async def _unreachable(self, request: ModelRequest) -> AsyncIterator[Chunk]:
         del request
@@ -129,28 +145,37 @@ class ProviderModel:
         from turnchart.machine.providers.answers import Reading, finish_of, usage_report
         from turnchart.machine.providers.failures import failure_of
 
-        model, opened = self._held, False
+        model, opened, left = self._held, False, False
         assert model is not None, "a call is streamed by the model that prepared it"
         names, params = self._parameters(request)
         try:
             told = _conversation(request, model, names)
-            asked = self._settings(request, model)
-            async with model, model_request_stream(
-                model, told, model_settings=asked, model_request_parameters=params
-            ) as stream:
+            asked = self._settings(request)
+            async with (
+                model,
+                model_request_stream(
+                    model, told, model_settings=asked, model_request_parameters=params
+                ) as stream,
+            ):
                 opened = True
                 reading = Reading(names)
-                async for event in stream:
-                    for chunk in reading.chunks(event):
+                try:
+                    async for event in stream:
+                        for chunk in reading.chunks(event):
+                            yield chunk
+                    response = stream.get()
+                    for chunk in reading.rest(response):
                         yield chunk
-                response = stream.get()
-                for chunk in reading.rest(response):
-                    yield chunk
-                used = usage_report(response)
-                if used is not None:
-                    yield used
-                yield finish_of(stream, response, names)
+                    used = usage_report(response)
+                    if used is not None:
+                        yield used
+                    yield finish_of(stream, response, names)
+                except GeneratorExit:
+                    left = True
+                    raise
         except Exception as error:
+            if left:  # nobody hears what closing came to
+                return
             failure = failure_of(error, opened=opened, secrets=self._secrets())
             if failure is None:
                 raise
@@ -160,7 +185,7 @@ class ProviderModel:
         provider = self.id.partition(":")[0]
         return (self.route.key(provider) or "", self.route.password)
 
-    def _settings(self, request: ModelRequest, model: "Model") -> "ModelSettings":
+    def _settings(self, request: ModelRequest) -> "ModelSettings":
         """Return what is asked of the provider, by its names; what a flow says as ``extra`` goes over as it is."""
         from turnchart.machine.providers.conversations import thawed
 
@@ -184,8 +209,9 @@ class ProviderModel:
             names = WireNames([spec["name"] for spec in request.tools])
             tools = [
                 ToolDefinition(
-                    names.wire(spec["name"]), thawed(spec["schema"]), spec["description"] or None
-                )
+                    name=names.wire(spec["name"]), description=spec["description"] or None,
+                    parameters_json_schema=thawed(spec["schema"]),
+                )  # fmt: skip
                 for spec in request.tools
             ]
             self._params = (request.tools, names, tools)

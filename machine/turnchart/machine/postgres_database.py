@@ -1,0 +1,285 @@
+"""One connection of this process to a Postgres database of sessions, and the proof that its writers live.
+
+    turnchart.meta(version)
+    turnchart.writers(key, name, lease, seen)   one row a process that writes, or did
+    turnchart.sessions(id, created, updated, epoch, entries, holder)
+    turnchart.entries(session, seq, type, time, line)   line: the entry as in a JSON-lines file
+    turnchart.outcomes(session, key, line)      what steps of an open turn came to, see ``PostgresStore.keep``
+
+A process without a lease holds an advisory lock with the number of its row as long as its connection lasts, so
+the server knows at once when it died. A worker has a lease: it says ``seen`` again and again, and counts as
+dead when its lease ran out, whatever its connection says; so one that is merely stopped counts as dead too.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
+from random import SystemRandom
+from threading import RLock
+from typing import TYPE_CHECKING, Any, Final, LiteralString
+from weakref import WeakValueDictionary
+
+from turnchart.machine.errors import SessionCorrupt, SessionError
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from psycopg import Connection, Cursor
+
+EXTRA: Final = "pip install 'turnchart[durable]'"
+VERSION: Final = 1
+"""The format that this program writes, and the newest that it reads."""
+PATIENCE = 30.0
+"""Seconds for which a server that went away is asked again."""
+LOCK_CLASS: Final = 0x7475726E
+"""Keeps the advisory locks of writers apart from those of other programs."""
+
+_SCHEMA: Final[tuple[LiteralString, ...]] = (
+    "CREATE SCHEMA IF NOT EXISTS turnchart",
+    "CREATE TABLE turnchart.meta (version integer NOT NULL)",
+    """CREATE TABLE turnchart.writers (key integer PRIMARY KEY, name text NOT NULL, lease interval,
+        seen timestamptz NOT NULL DEFAULT clock_timestamp())""",
+    """CREATE TABLE turnchart.sessions (id text PRIMARY KEY, created double precision NOT NULL,
+        updated double precision NOT NULL, epoch bigint NOT NULL DEFAULT 0, entries integer NOT NULL DEFAULT 0,
+        holder integer) WITH (fillfactor = 50)""",
+    """CREATE TABLE turnchart.entries (session text, seq integer, type text NOT NULL,
+        time double precision NOT NULL, line text NOT NULL, PRIMARY KEY (session, seq))""",
+    """CREATE TABLE turnchart.outcomes (session text, key text, line text NOT NULL,
+        PRIMARY KEY (session, key))""",
+)
+ALIVE: Final[LiteralString] = f"""EXISTS (SELECT FROM turnchart.writers w WHERE w.key = s.holder AND CASE
+    WHEN w.lease IS NOT NULL THEN w.seen + w.lease > clock_timestamp()
+    ELSE EXISTS (SELECT FROM pg_locks l WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 2
+        AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+        AND l.classid = {LOCK_CLASS} AND l.objid::bigint = w.key) END)"""
+"""Of a row ``s`` of sessions: its holder is a process that is still there."""
+
+
+def driver() -> ModuleType:
+    """Return psycopg, which is loaded with the first use.
+
+    Raises:
+        SessionError: If it is not installed.
+    """
+    try:
+        import psycopg
+    except ImportError as error:
+        raise SessionError(
+            f"a session in Postgres needs psycopg, which cannot be loaded ({error}): {EXTRA}"
+        ) from error
+    return psycopg
+
+
+class Database:
+    """A connection that everything of this process shares which uses the same address.
+
+    It is opened with the first use, and closed when nobody uses it any more. One that is lost is opened
+    again, for as long as ``PATIENCE`` says. Calls block their thread, as those of other stores do.
+
+    Args:
+        dsn: The address, ``postgres://user@host:port/database`` or in words, as libpq takes it.
+    """
+
+    def __init__(self, dsn: str) -> None:
+        self.dsn = dsn
+        self.psycopg = driver()
+        self.key = 0
+        """The number of this process's row in ``writers``; 0 before there is one."""
+        self.name = f"process {os.getpid()} on {os.uname().nodename}"
+        self.lease: float | None = None
+        """Seconds, for a worker; set before the first use."""
+        self._db: Connection[Any] | None = None
+        self._users = 0
+        self._lock = RLock()
+
+    @contextmanager
+    def used(self) -> Generator[Database]:
+        """Keep the connection open meanwhile."""
+        self.enter()
+        try:
+            yield self
+        finally:
+            self.leave()
+
+    def enter(self) -> None:
+        """Become one of those who use the connection."""
+        with self._lock:
+            self._users += 1
+
+    def leave(self) -> None:
+        """Use it no more."""
+        with self._lock:
+            self._users -= 1
+            if not self._users and self._db is not None:
+                self._forget_writer()
+                self._db.close()
+                self._db = None
+
+    def execute(
+        self, sql: LiteralString, args: Sequence[object] = (), *, again: bool = True
+    ) -> Cursor[Any]:
+        """Run one statement, which is a transaction of its own.
+
+        Where the connection is lost meanwhile nobody knows whether it took effect; ``again`` runs it again.
+
+        Raises:
+            SessionError: If the server cannot be reached.
+            psycopg.Error: If it refuses the statement, or the connection is lost and ``again`` is False.
+        """
+        return self.transact(((sql, args),), again=again)[0]
+
+    def transact(
+        self, statements: Sequence[tuple[LiteralString, Sequence[object]]], *, again: bool = True
+    ) -> list[Cursor[Any]]:
+        """Run statements as one transaction, and return what each gives; see ``execute``.
+
+        Where the first one finds no row, it alone is run.
+        """
+        until = time.monotonic() + PATIENCE
+        with self._lock:
+            while True:
+                db = self._connected(until)
+                try:
+                    if len(statements) == 1:
+                        sql, args = statements[0]
+                        return [db.execute(sql, args)]
+                    with db.transaction():
+                        return _run(db, statements)
+                except self.psycopg.OperationalError:
+                    if not self._lost(db) or not again or time.monotonic() > until:
+                        raise
+
+    def _lost(self, db: Connection[Any]) -> bool:
+        """Return whether the connection is gone; then the next call opens another."""
+        if not (db.closed or db.broken):
+            return False
+        db.close()
+        self._db = None
+        return True
+
+    def _connected(self, until: float) -> Connection[Any]:
+        if self._db is not None and not self._db.closed:
+            return self._db
+        wait = 0.05
+        while True:
+            try:
+                db: Connection[Any] = self.psycopg.connect(
+                    self.dsn, autocommit=True, connect_timeout=10, application_name="turnchart"
+                )
+            except self.psycopg.OperationalError as error:
+                # A server that was there before may be just starting again.
+                if not self.key or time.monotonic() > until:
+                    raise SessionError(f"the database cannot be reached: {' '.join(str(error).split())}") from error
+                time.sleep(wait)
+                wait = min(1.0, wait * 2)
+                continue
+            try:
+                _prepare(db)
+                if self.key:
+                    self._prove(db)
+            except BaseException:
+                db.close()
+                raise
+            self._db = db
+            return db
+
+    # -- writers -------------------------------------------------------------------------------
+
+    def be_writer(self) -> int:
+        """Make this process known as a writer; return its number."""
+        with self._lock:
+            if not self.key:
+                db = self._connected(time.monotonic() + PATIENCE)
+                while not self.key:
+                    key = SystemRandom().randrange(1, 1 << 31)
+                    made = db.execute(
+                        "INSERT INTO turnchart.writers (key, name, lease) VALUES (%s, %s, %s * interval '1 s')"
+                        " ON CONFLICT DO NOTHING",
+                        (key, self.name, self.lease),
+                    )
+                    self.key = key if made.rowcount else 0
+                self._prove(db)
+                _sweep(db)
+            return self.key
+
+    def _prove(self, db: Connection[Any]) -> None:
+        db.execute("SELECT pg_advisory_lock(%s, %s)", (LOCK_CLASS, self.key))
+
+    def _forget_writer(self) -> None:
+        if self.key and self._db is not None:
+            with suppress(self.psycopg.Error):
+                self._db.execute("DELETE FROM turnchart.writers WHERE key = %s", (self.key,))
+        self.key = 0
+
+
+_databases: WeakValueDictionary[str, Database] = WeakValueDictionary()
+
+
+def database(dsn: str) -> Database:
+    """Return the connection of this process to an address.
+
+    Raises:
+        SessionError: If psycopg is not installed.
+    """
+    found = _databases.get(dsn)
+    if found is None:
+        found = _databases[dsn] = Database(dsn)
+    return found
+
+
+os.register_at_fork(after_in_child=_databases.clear)  # a child must not speak on what its parent opened
+
+
+def _prepare(db: Connection[Any]) -> None:
+    """Make the tables where there are none.
+
+    Raises:
+        SessionError: If they are of a newer format, or the database is no UTF-8 one.
+        SessionCorrupt: If they do not say of which.
+    """
+    if db.execute("SELECT to_regclass('turnchart.meta')").fetchone() == (None,):
+        _create(db)
+    found = db.execute("SELECT max(version), current_setting('server_encoding') FROM turnchart.meta").fetchone()
+    version, encoding = found or (None, "")
+    if type(version) is not int or version < 1:
+        raise SessionCorrupt("the table turnchart.meta of the database does not say which format it has")
+    if version > VERSION:
+        raise SessionError(
+            f"the database was written by a newer Turnchart (format {version}, this one reads up to {VERSION});"
+            " upgrade Turnchart to open it"
+        )
+    if encoding != "UTF8":
+        raise SessionError(f"the database has the encoding {encoding}; sessions need one with UTF8")
+
+
+def _run(
+    db: Connection[Any], statements: Sequence[tuple[LiteralString, Sequence[object]]]
+) -> list[Cursor[Any]]:
+    done: list[Cursor[Any]] = []
+    for sql, args in statements:
+        done.append(db.execute(sql, args))
+        if not done[0].rowcount:
+            break
+    return done
+
+
+def _create(db: Connection[Any]) -> None:
+    with db.transaction():
+        db.execute("SELECT pg_advisory_xact_lock(%s, 0)", (LOCK_CLASS,))  # others may be at it, too
+        if db.execute("SELECT to_regclass('turnchart.meta')").fetchone() == (None,):
+            for statement in _SCHEMA:
+                db.execute(statement)
+            db.execute("INSERT INTO turnchart.meta VALUES (%s)", (VERSION,))
+
+
+def _sweep(db: Connection[Any]) -> None:
+    """Remove the rows of processes that ended long ago without a word."""
+    db.execute(
+        "DELETE FROM turnchart.writers w WHERE seen < clock_timestamp() - interval '1 day' AND lease IS NULL"
+        " AND NOT EXISTS (SELECT FROM pg_locks l WHERE l.locktype = 'advisory' AND l.classid = %s"
+        " AND l.objid::bigint = w.key)",
+        (LOCK_CLASS,),
+    )
