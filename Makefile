@@ -11,7 +11,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test trials lint ruff mypy pyright page diagrams lock bench clean
+.PHONY: help setup demo test trials lint ruff mypy pyright page pages diagrams reference docs lock bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,13 +45,22 @@ pyright: setup
 page: ## put the renderer of the HTML pages where they take it from (needs npm)
 	@.ci/bundle
 
+pages: page setup ## try the HTML pages in Chromium
+	@VENV=$(VENV) .ci/check_pages $(ARGS)
+
 diagrams: setup ## write the committed exports in diagrams/ and docs/gallery.md anew
 	@BIN=$(BIN) .ci/check_diagrams --write
+
+reference: setup ## write the pages of docs/reference anew that are made from the program
+	TURNCHART_UPDATE_GOLDEN=1 $(BIN)/python -m pytest -q -n 0 tests/docs/test_reference.py tests/flows/test_problem_page.py
+
+docs: setup ## build the site of the documentation in build/docs/site; warnings are errors
+	$(BIN)/python .ci/site
 
 lock: setup ## write requirements.lock anew, with the newest releases that pyproject.toml allows
 	$(BIN)/python -m venv build/lock
 	build/lock/bin/python -m pip install --quiet --disable-pip-version-check uv
-	build/lock/bin/uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --upgrade \
+	build/lock/bin/uv pip compile pyproject.toml --group dev --group docs --universal --python-version 3.11 --upgrade \
 		--generate-hashes --no-emit-index-url --no-emit-find-links --quiet \
 		--custom-compile-command "make lock" --output-file requirements.lock
 
@@ -60,5 +69,5 @@ bench: setup ## measure speed (tests/bench)
 
 clean: ## remove caches and what was built (the virtual environment stays)
 	rm -rf build dist htmlcov .coverage .coverage.* .hypothesis .mypy_cache .pytest_cache .ruff_cache
-	rm -rf .ci/mermaid/node_modules .ci/yaml/node_modules
+	rm -rf .ci/mermaid/node_modules .ci/page/node_modules .ci/yaml/node_modules
 	find machine hooks flows diagrams tests -type d -name __pycache__ -prune -exec rm -rf {} +

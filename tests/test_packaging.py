@@ -1,5 +1,6 @@
 """What is installed is what is in the checkout."""
 
+import re
 import subprocess
 import tomllib
 from pathlib import Path
@@ -50,3 +51,10 @@ def test_every_package_says_that_it_is_typed() -> None:
 @pytest.mark.parametrize("lock", ["requirements.lock", ".ci/mermaid/package-lock.json"])
 def test_no_lock_file_says_where_packages_come_from(lock: str) -> None:
     assert "://" not in (ROOT / lock).read_text("utf-8")
+
+
+def test_every_extra_that_is_named_exists() -> None:
+    texts = [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *(ROOT / root for root in ROOTS)]
+    files = [each for text in texts for each in ([text] if text.is_file() else text.rglob("*.py"))]
+    named = {name for file in files for name in re.findall(r"turnchart\[(\w+)\]", file.read_text("utf-8"))}
+    assert named == set(PROJECT["project"]["optional-dependencies"])

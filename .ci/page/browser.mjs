@@ -20,7 +20,7 @@ export function launch() {
  * beginning of the addresses that it may ask beside its own file.
  */
 export async function open(browser, url, { allowed, ...window } = {}) {
-  const context = await browser.newContext({ viewport: { width: 1400, height: 900 }, ...window });
+  const context = await browser.newContext({ viewport: { width: 1400, height: 900 }, reducedMotion: "reduce", ...window });
   const page = await context.newPage();
   const wrong = [];
   page.on("pageerror", (error) => wrong.push(`error: ${error.stack ?? error}`));

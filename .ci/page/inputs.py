@@ -22,8 +22,9 @@ from hypothesis import strategies as st
 from tests.diagrams.conftest import NASTY
 
 from turnchart.diagrams import html_page, sequence_diagram, session_overlay, state_diagram
-from turnchart.diagrams.escape import unescaped
-from turnchart.diagrams.overlay import Drawable, Overlay
+from turnchart.diagrams.escape import one_line, unescaped
+from turnchart.diagrams.fold import SAID
+from turnchart.diagrams.overlay import Drawable, Overlay, overlay_of
 from turnchart.diagrams.trail import Took, trail
 from turnchart.flows.load import Flow, flow_to_show
 from turnchart.flows.problems import FlowError
@@ -191,19 +192,17 @@ def generated_flows(folder: Path) -> list[Flow]:
 
 
 def drawables(folder: Path) -> Iterator[tuple[str, Drawable]]:
-    """Yield everything of which the exports are tried."""
+    """Yield everything of which the exports are tried; those of flows/ are tried in their pages."""
     yield "lifecycle", LIFECYCLE
-    for file in shipped():
-        yield file.stem, flow_to_show(file)
     for number, flow in enumerate(generated_flows(folder / "flows")):
         yield f"flow {number}", flow
-    for number, text in enumerate(NASTY):
-        yield f"name {number}", Overlay(text, dict.fromkeys(State, (text,)), dict.fromkeys(POINTS, (text,)))
-    everything = dict.fromkeys(State, NASTY)
-    yield (
-        "names",
-        Overlay(" ".join(NASTY), everything, {**dict.fromkeys(POINTS, NASTY), 'own "point"': NASTY}),
-    )
+    for first in range(0, len(NASTY), len(State)):
+        some = dict(zip(State, NASTY[first:], strict=False))
+        notes = {state: (text, text) for state, text in some.items()}
+        hooks = {point: (some.get(POINTS[point].states[0], ""),) for point in POINTS if POINTS[point].states}
+        yield f"names from {first} on", Overlay(NASTY[first], notes, hooks)
+    chains = {**dict.fromkeys(POINTS, NASTY), 'own "point"': NASTY}
+    yield "names", Overlay(" ".join(NASTY), dict.fromkeys(State, NASTY), chains)
     for file in sorted((ROOT / "tests/diagrams/golden").glob("*.jsonl")):
         lines = file.read_text(encoding="utf-8").splitlines()
         yield file.stem, session_overlay(map(Entry.of, map(json.loads, lines)), f"session {file.stem}")
@@ -214,16 +213,22 @@ def shipped() -> list[Path]:
     return sorted(file for file in (ROOT / "flows").glob("*.yaml") if not file.name.endswith(".test.yaml"))
 
 
-def exports(folder: Path) -> list[dict[str, str]]:
-    """Return the Mermaid exports, and write the DOT ones."""
+def exports(folder: Path) -> list[dict[str, Any]]:
+    """Return the Mermaid exports, each with what its picture must say, and write the DOT ones."""
     (folder / "dot").mkdir()
-    made: list[dict[str, str]] = []
+    made: list[dict[str, Any]] = []
     for name, drawn in drawables(folder):
-        plain = name.startswith(("flow ", "name "))
-        for detail in (False,) if plain else (False, True):
+        overlay = overlay_of(drawn)
+        held = {state: [*overlay.notes_at(state), *overlay.hooks_at(state)] for state in State}
+        for detail in (False, True) if name in ("lifecycle", "names") else (False,):
             shown = f"{name}, detail" if detail else name
-            made.append({"name": f"{shown}: state", "text": state_diagram(drawn, detail=detail)})
-            made.append({"name": f"{shown}: sequence", "text": sequence_diagram(drawn, detail=detail)})
+            for view, draw in (("state", state_diagram), ("sequence", sequence_diagram)):
+                picture = draw(drawn, detail=detail)
+                if view == "sequence" and not detail:
+                    held[State.MAINTENANCE] = []  # it is drawn with detail only
+                cut = SAID in unescaped(picture) or overlay.record is not None
+                says = [] if cut else [one_line(line) for lines in held.values() for line in lines]
+                made.append({"name": f"{shown}: {view}", "text": picture, "says": says})
             file = folder / "dot" / f"{shown.replace(' ', '_')}.dot"
             file.write_text(state_diagram(drawn, "dot", detail), encoding="utf-8")
     return made
@@ -278,7 +283,7 @@ def make(folder: Path) -> None:
     if len(log) < ENTRIES:
         sys.exit(f"inputs: {ROUNDS} rounds are {len(log)} entries, {ENTRIES} are wanted")
     long = log[:ENTRIES]
-    search = {word: searched(long, word) for word in ("word17 ", "keep this in mind")}
+    search = {word: searched(long, word) for word in ("question 33", "keep this in mind")}
     page("session-long", session_overlay(long, "session long"), entries=shown_of(long), search=search)
     nasty = Overlay("</script><b>x</b> ${x}", dict.fromkeys(State, NASTY), dict.fromkeys(POINTS, NASTY))
     page("names", nasty)

@@ -1,7 +1,7 @@
 """How fast Turnchart is, beside its peers in one run.
 
-    python tests/bench [--rounds 3] [--peers bare,agno,burr,turnchart] [--rows a,b,c,d,e,g,h,s,p,start]
-                       [--seconds 0.8] [--json FILE]
+    python tests/bench [--rounds 3] [--peers bare,agno,burr,turnchart]
+                       [--rows a,b,c,d,e,g,h,s,p,draw,start,load,first] [--seconds 0.8] [--json FILE]
 
 | row | work |
 |---|---|
@@ -14,7 +14,10 @@
 | h | 1,000 agents at once, each one turn, the model taking 50 ms |
 | s | stores: appending an entry, and loading a log of 100,000, an entry |
 | p | 2,000 prompts in one session; t: a turn on a branch of 100 and of 100,000 entries |
+| draw | drawing and verifying a session of 10,000 entries, the whole command |
 | start | what the command line takes to start |
+| load | loading a flow of 1,000 lines, once everything is imported |
+| first | from the first chunk of an answer to its first character on a terminal, in a chat |
 
 Only ratios within one run count: to the floor, which is a loop written by hand (peers/bare.py). The goals
 were set with Python 3.13, where the floor of row d takes twice as long as with 3.11. Files go where TMPDIR

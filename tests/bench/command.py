@@ -7,11 +7,18 @@ import platform
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from tests.bench import growth, report, startup, stores
+from tests.bench import growth, loading, pictures, report, startup, stores, terminal
 from tests.bench.environments import PEERS, Missing, interpreter
 from tests.bench.rounds import Results, measure
 
-ALONE = {"s": stores.measure, "p": growth.measure, "start": startup.measure}
+ALONE = {
+    "s": stores.measure,
+    "p": growth.measure,
+    "draw": pictures.measure,
+    "start": startup.measure,
+    "load": loading.measure,
+    "first": terminal.measure,
+}
 """The rows that have no peers."""
 ROWS = ("a", "b", "c", "d", "e", "g", "h", *ALONE)
 

@@ -7,7 +7,7 @@ from tests.bench import startup
 from tests.bench.rounds import Results
 
 FLOOR = "bare"
-UNITS = {"g": "KiB"} | dict.fromkeys(("a", "b", "c", "d", "e", "p", "s", "t"), "µs")
+UNITS = {"g": "KiB", "first": "ms"} | dict.fromkeys(("a", "b", "c", "d", "e", "p", "s", "t"), "µs")
 
 
 class Goal(NamedTuple):
@@ -74,9 +74,17 @@ GOALS = (
     _beside("p last memory", 1.2, "p first memory"),
     _beside("p last jsonl", 1.2, "p first jsonl"),
     _beside("p last sqlite", 1.2, "p first sqlite"),
+    Goal("diagram state", 2, None),
+    Goal("diagram sequence", 2, None),
+    Goal("verify log", 2, None),
     _of_start("--help", 2.5),
     _of_start("check", 2.5),
+    _of_start("check sketch", 2.5),
+    _of_start("show --resolved", 3.5),
     _of_start("diagram", 3.5),
+    Goal("load 1,000 lines", 0.05, None),
+    Goal("first character", 20, None),
+    Goal("first character, 90 %", 40, None),
 )
 
 

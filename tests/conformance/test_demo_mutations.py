@@ -183,7 +183,7 @@ def test_a_changed_log_is_refused_at_its_first_illegal_entry(
     assert ended.code == 1
     assert f"illegal: entry {seq} `{changed[seq].type}" in ended.text
     assert "in state " in ended.text
-    assert "legal would be: " in ended.text
+    assert "legal there:" in ended.text
 
 
 def test_a_line_that_is_missing_in_the_file_is_named(

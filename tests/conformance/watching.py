@@ -15,7 +15,7 @@ from turnchart.machine.scripted import Scripted
 
 INBOX = "agent/inbox/spliced"
 
-Send = Callable[[Agent, str], object]
+Send = Callable[[Agent, str], Any]
 SENDS: dict[str, Send] = {
     "follow_up": lambda agent, text: agent.follow_up(text),
     "steer": lambda agent, text: agent.steer(text),

@@ -17,8 +17,8 @@ pytestmark = [pytest.mark.anyio, pytest.mark.checkout]
 
 CORPUS = Path(__file__).parent
 NAMES = sorted(path.name for path in CORPUS.glob("*.yaml"))
-LATER = ("02_adk_search.yaml", "06_maf_learn.yaml", "sketch.agent.yaml")
-"""What names a tool of a provider or an MCP server."""
+LATER = ("02_adk_search.yaml",)
+"""What names a tool of a provider."""
 PLUGINS = {"03_adk_prime.yaml": ["ma_llm"]}
 
 GOFMT = '#!/bin/sh\necho formatted >> "$2"\necho "$@" >> gofmt.log\n'
@@ -38,6 +38,10 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (bin / "gofmt").chmod(0o755)
     (bin / "pytest").write_text("#!/bin/sh\n")
     (bin / "pytest").chmod(0o755)
+    plain = CORPUS.parent / "machine" / "mcp" / "plain.py"
+    tools = "search_code get_issue create_issue"
+    (bin / "npx").write_text(f"#!/bin/sh\nexec {sys.executable} {plain} {tools}\n")
+    (bin / "npx").chmod(0o755)
     monkeypatch.setenv("PATH", f"{bin}:{os.environ['PATH']}")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "none")
     monkeypatch.delitem(sys.modules, "ma_llm", raising=False)
@@ -310,19 +314,21 @@ async def test_20_it_insists_three_times_only() -> None:
     assert len(played.requests()) == 4
 
 
+def test_06_its_only_tool_is_known_without_asking() -> None:
+    flow = load_flow("06_maf_learn.yaml", env=ENV, trust=True)
+    [server] = flow.servers
+    assert (str(server.where), server.known) == (
+        "https://learn.microsoft.com/api/mcp", ("learn.microsoft_docs_search",),
+    )  # fmt: skip
+
+
 # -- the sketch, and its parent ------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def sketch(project: Path) -> Path:
-    """The sketch; where MCP servers are not there yet, without them."""
-    file = project / "sketch.agent.yaml"
-    if {problem.code for problem in check_flow(file.name, env=ENV)} & {"not-yet"}:
-        text = file.read_text()
-        text = re.sub(r"  - mcp: github.*\n.*only:.*\n", "", text)
-        text = re.sub(r"(?m)^mcp:\n(?:  .*\n)+", "", text)
-        file.write_text(text.replace(", 'github.*'", ""))
-    return file
+    """The sketch."""
+    return project / "sketch.agent.yaml"
 
 
 def test_sketch_what_it_is(sketch: Path) -> None:
@@ -365,6 +371,17 @@ async def test_sketch_what_it_denies(sketch: Path, project: Path) -> None:
     assert "Secrets stay closed." in texts[6]
     assert not (project / "logs" / "all.jsonl").exists()
     assert (project / "logs" / "tools.jsonl").exists()
+
+
+async def test_sketch_tools_of_its_server(sketch: Path) -> None:
+    played = await play(
+        sketch.name, call("github.get_issue", n=1), call("github.search_code"), call("github.create_issue")
+    )
+    assert [tool for tool in played.agent.known_tools if tool.startswith("github.")] == [
+        "github.search_code", "github.get_issue",
+    ]  # fmt: skip
+    assert played.outcomes() == ["ok", "ok", "error"]
+    assert played.asked == []
 
 
 async def test_sketch_tests_are_run_before_the_turn_ends(sketch: Path, tmp_path: Path) -> None:

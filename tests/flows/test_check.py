@@ -75,6 +75,21 @@ def test_a_missing_file_is_one_problem(tmp_path: Path) -> None:
     assert (problem.code, problem.line) == ("file-missing", 0)
 
 
+@pytest.mark.parametrize(
+    ("name", "help"),
+    [
+        ("demoo", 'did you mean "demo"? flows that come along: '),
+        ("nothing-like-it", "flows that come along: "),
+        ("demoo.yaml", ""),
+        ("folder/demoo", ""),
+    ],
+)
+def test_a_missing_file_may_be_meant_as_the_name_of_a_flow(name: str, help: str) -> None:
+    (problem,) = check_flow(name)
+    assert problem.help.startswith(help)
+    assert bool(problem.help) is bool(help)
+
+
 def test_messages_name_the_file_as_it_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "sub").mkdir()
     monkeypatch.chdir(tmp_path)

@@ -23,6 +23,7 @@ NOT_GOLDEN = {
     "plugin": "tests/flows/test_plugins.py",
     "plugin-not-trusted": "tests/flows/test_plugins.py",
     "not-trusted": "tests/flows/test_trust.py",
+    "mcp-connect": "tests/flows/test_connecting.py",
     "no-cancel": "tests/machine/test_lint.py",
     "state-unreachable": "tests/machine/test_lint.py",
     "state-stuck": "tests/machine/test_lint.py",

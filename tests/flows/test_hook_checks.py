@@ -4,7 +4,6 @@ from pathlib import Path
 import pytest
 
 from turnchart.flows.check import examine
-from turnchart.flows.hook_checks import NOT_YET
 from turnchart.flows.problems import Problem
 from turnchart.hooks.registry import HOOKS
 from turnchart.machine.points import POINTS, WITH_ON_ERROR
@@ -62,13 +61,6 @@ def test_hooks(found: Found, chain: str, expected: list[tuple[str, int, int]]) -
     assert found(f"hooks: {{{chain}}}\n") == expected
 
 
-@pytest.mark.parametrize("name", NOT_YET)
-def test_a_hook_that_this_version_lacks_is_no_typo(found: Found, name: str) -> None:
-    codes = {code for code, *_ in found(f"hooks:\n  on_signal: [{{use: {name}}}]\n")}
-    assert "unknown-hook" not in codes
-    assert ("not-yet" in codes) is (name not in HOOKS.names())
-
-
 @pytest.mark.parametrize("point", POINTS)
 def test_on_error_may_stand_where_the_table_says(found: Found, point: str) -> None:
     told = found(
@@ -96,7 +88,8 @@ def test_paths_of_parameters_are_relative_to_the_file_that_wrote_them(write: Wri
     write(
         "version: 1\nhooks: {assemble: [{use: add_text, with: {file: texts/none.txt}}]}\n", "flows/flow.yaml"
     )
-    assert [(p.code, p.column) for p in examine("flows/flow.yaml").problems] == [("file-missing", 49)]
+    (problem,) = examine("flows/flow.yaml").problems
+    assert (problem.code, problem.column, problem.level) == ("run-file", 49, "warning")
 
 
 def test_what_is_not_known_is_not_judged(found: Found) -> None:
@@ -128,3 +121,19 @@ def test_only_patterns_of_the_file_that_lists_the_tools_can_be_dead(write: Write
     write(f"version: 1\ntools: [shell, read_file]\n{hooks}\n", "base.yaml")
     write("version: 1\nextends: base.yaml\ntools: [shell]\n")
     assert examine("flow.yaml").problems == []
+
+
+def test_a_fallback_is_found_where_the_rest_of_the_model_is_not_known(write: Write) -> None:
+    write(
+        """
+        version: 1
+        model: {id: a:b, base_url: "${env:NO_SUCH}", fallback: [c:d]}
+        hooks: {request_error: [{use: fallback_on, with: {errors: [quota]}}]}
+        """
+    )
+    assert [problem.code for problem in examine("flow.yaml", env=None).problems] == []
+    write(
+        "version: 1\nmodel: {id: a:b, fallback: []}\n"
+        "hooks: {request_error: [{use: fallback_on, with: {errors: [quota]}}]}\n"
+    )
+    assert "no-fallback" in {problem.code for problem in examine("flow.yaml").problems}

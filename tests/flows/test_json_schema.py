@@ -23,7 +23,7 @@ GOLDEN = Path(__file__).parent / "golden"
 ONLY_CHECK = {
     # two places of one file
     "dead-matcher", "dead-permission", "delay-order", "duplicate-id", "duplicate-tool", "limit-shadowed",
-    "no-fallback", "unknown-id", "chain-unclear",
+    "no-fallback", "unknown-id", "chain-unclear", "unknown-server",
     # other files, or this machine
     "env-missing", "extends-cycle", "extends-missing", "file-missing", "path-outside", "plugin", "program",
     "prompt-missing", "agent-cycle",

@@ -15,7 +15,7 @@ def found(tmp_path: Path, text: str) -> list[tuple[str, int, int, str]]:
     return [
         (each.code, each.line, each.column, each.level)
         for each in check_flow(path, lint=True)
-        if each.code != "program"
+        if each.code != "program" and each.level != "note"
     ]
 
 
@@ -80,3 +80,15 @@ def test_a_table_of_ones_own_is_judged_with_the_flow(tmp_path: Path) -> None:
 @pytest.mark.parametrize("flow", shipped_flows(), ids=lambda flow: flow.name)
 def test_shipped_flows_have_no_findings(flow: object) -> None:
     assert [each for each in check_flow(flow.name, lint=True) if each.code != "program"] == []  # type: ignore[attr-defined]
+
+
+def test_the_tools_of_a_server_are_not_known(tmp_path: Path) -> None:
+    text = """mcp: {files: {command: [sh]}}
+tools: [{mcp: files}]
+permissions: {default: deny, allow: [files.read]}
+hooks:
+  pre_tool:
+    - use: deny_commands
+      with: {patterns: [rm]}
+"""
+    assert found(tmp_path, text) == []

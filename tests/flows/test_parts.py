@@ -65,8 +65,8 @@ def test_variables_that_the_flow_names_are_hidden_from_commands() -> None:
         ("tools: [{use: shell, only: [a]}]\n", [("key-not-here", 2, 22)]),
         ("tools: {use: shell}\n", [("bad-value", 2, 8)]),
         (
-            "params: []\nextensions: {}\noutput: x\nmcp: {}\n",
-            [("bad-value", 2, 9), ("bad-value", 3, 13), ("bad-value", 4, 9), ("not-yet", 5, 1)],
+            "params: []\nextensions: {}\noutput: x\nmcp: []\n",
+            [("bad-value", 2, 9), ("bad-value", 3, 13), ("bad-value", 4, 9), ("bad-value", 5, 6)],
         ),
     ],
 )

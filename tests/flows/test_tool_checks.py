@@ -20,7 +20,7 @@ Write = Callable[..., Path]
         ("tools: []\n", []),
         ("tools: [Shell]\n", [("unknown-tool", 2, 9)]),
         ("tools: [code_execution]\n", [("not-yet", 2, 9)]),
-        ("tools: [{mcp: github}]\n", [("not-yet", 2, 15)]),
+        ("tools: [{mcp: github}]\n", [("unknown-server", 2, 15)]),
         ("tools: [shell, {use: shell, as: sh}]\n", []),
         ("tools: [shell, {use: read_file, as: shell}]\n", [("duplicate-tool", 2, 37)]),
         ("tools: [{use: shell, with: {timeout: 0}}]\n", [("bad-value", 2, 38)]),
@@ -92,6 +92,15 @@ def test_a_tool_of_a_plugin_takes_no_parameters(write: Write) -> None:
 
 def test_without_permissions_reading_is_allowed_and_the_rest_asks() -> None:
     assert permissions_of(None) == Permissions.reads()
+
+
+def test_what_may_be_about_a_tool_whose_name_is_wrong_is_not_told_as_well(found: Found) -> None:
+    rest = (
+        "permissions: {allow: ['shell(ls)', nothing]}\n"
+        "hooks: {pre_tool: [{use: deny_commands, tools: [shell], with: {patterns: [a]}}]}\n"
+    )
+    assert found(f"tools: [shel]\n{rest}") == [("unknown-tool", 2, 9)]
+    assert found(f"tools: [shell]\n{rest}") == [("dead-permission", 3, 36)]
 
 
 SCRIPT = "use: script, as: build, with: {description: Build., command: "

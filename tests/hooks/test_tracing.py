@@ -1,5 +1,5 @@
 import json
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from typing import Any
 
 import anyio
@@ -11,9 +11,12 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 from turnchart.hooks.tracing import CONTENT, trace
+from turnchart.machine.abort import AbortSignal
 from turnchart.machine.agent import Agent
 from turnchart.machine.approvals import Approve, Question
+from turnchart.machine.config import RetryPolicy
 from turnchart.machine.messages import Failure, ToolCall
+from turnchart.machine.models import Chunk, ModelRequest, PreparedCall, RequestConfig, TextDelta
 from turnchart.machine.permissions import Permissions
 from turnchart.machine.points import Deny, PreTool, RunTool, Stream
 from turnchart.machine.scripted import Reply, ScriptedModel
@@ -317,3 +320,50 @@ def test_without_opentelemetry_it_says_what_to_install(monkeypatch: pytest.Monke
     monkeypatch.setitem(__import__("sys").modules, "opentelemetry", None)
     with pytest.raises(TurnchartError, match=r"pip install 'turnchart\[otel\]'"):
         trace(Agent(ScriptedModel([])))
+
+
+async def test_a_connection_that_breaks(spans: Spans) -> None:
+    await run(ScriptedModel([ConnectionError("reset by Ann")]), spans, retry=RetryPolicy(max_attempts=1))
+    chat, turn = spans.one("chat test"), spans.one("invoke_agent helper")
+    assert of(chat)["error.type"] == of(turn)["error.type"] == "connection"
+    assert "Ann" not in everything(spans)
+
+
+class Stuck:
+    """A model that begins to answer and never ends."""
+
+    id = "some:stuck"
+
+    async def prepare(self, config: RequestConfig, abort: AbortSignal) -> PreparedCall:
+        return PreparedCall(config, self.answer)
+
+    async def answer(self, request: ModelRequest) -> AsyncGenerator[Chunk]:
+        yield TextDelta("Half")
+        await anyio.sleep_forever()
+
+
+async def test_a_stream_that_is_cut_off(spans: Spans) -> None:
+    agent = Agent(Stuck(), name="helper")
+    trace(agent, provider=spans.provider, content=True)
+    async with agent:
+        agent.follow_up("go")
+        await anyio.wait_all_tasks_blocked()
+        agent.abort("user")
+        await agent.idle()
+    chat = of(spans.one("chat stuck"))
+    assert (chat["error.type"], "gen_ai.response.finish_reasons" in chat) == ("aborted", False)
+    assert json.loads(chat["gen_ai.output.messages"])[0]["parts"] == [{"type": "text", "content": "Half"}]
+    assert of(spans.one("invoke_agent helper"))["turnchart.reason"] == "aborted"
+
+
+async def test_tracing_that_stops_in_a_turn_ends_its_spans(spans: Spans) -> None:
+    agent = Agent(ScriptedModel([asks(ADDS), "3"]), tools=[add], name="helper", clock=FakeClock())
+    stop = trace(agent, provider=spans.provider)
+    async with agent:
+        agent.follow_up("go")
+        await agent.until(State.TOOLING)
+        stop()
+        assert spans.names == ["chat test", "invoke_agent helper"]
+        agent.go_on()
+        await agent.idle()
+    assert spans.names == ["chat test", "invoke_agent helper"]

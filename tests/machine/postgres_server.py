@@ -1,4 +1,4 @@
-"""A Postgres server of one's own, for tests: unprivileged, on loopback, with a port and a folder of its own."""
+"""A Postgres server for tests: unprivileged, on loopback, with a port and a folder of its own."""
 
 import os
 import pwd
@@ -32,12 +32,10 @@ class Server:
             self.port: int = free.getsockname()[1]
 
     def _run(self, *command: str | Path) -> None:
-        user: dict[str, int] = {}
-        if os.getuid() == 0:  # a server refuses to run as root
-            account = pwd.getpwnam("postgres")
-            user = {"user": account.pw_uid, "group": account.pw_gid}
+        account = pwd.getpwnam("postgres") if os.getuid() == 0 else None  # it refuses to run as root
         done = subprocess.run(
-            [self._bin / command[0], *command[1:]], capture_output=True, text=True, check=False, cwd="/", **user
+            [self._bin / command[0], *command[1:]], capture_output=True, text=True, check=False, cwd="/",
+            user=account and account.pw_uid, group=account and account.pw_gid,
         )  # fmt: skip
         log = self._folder / "log"
         assert done.returncode == 0, f"{done.stderr}{log.read_text() if log.exists() else ''}"
@@ -47,10 +45,13 @@ class Server:
         if os.getuid() == 0:
             shutil.chown(self._folder, "postgres")
         data = self._folder / "data"
-        self._run("initdb", "-D", data, "-U", "turnchart", "-A", "trust", "-E", "UTF8", "--no-sync", "--no-locale")
+        self._run(
+            "initdb", "-D", data, "-U", "turnchart", "-A", "trust", "-E", "UTF8", "--no-sync", "--no-locale"
+        )
         settings = (
-            "listen_addresses = '127.0.0.1'", f"port = {self.port}", f"unix_socket_directories = '{self._folder}'",
-            "fsync = off", "max_connections = 200", "shared_buffers = 32MB",
+            "listen_addresses = '127.0.0.1'", f"port = {self.port}",
+            f"unix_socket_directories = '{self._folder}'", "fsync = off", "max_connections = 200",
+            "shared_buffers = 32MB",
         )  # fmt: skip
         with (data / "postgresql.conf").open("a") as file:
             file.write("\n".join(settings) + "\n")

@@ -138,6 +138,25 @@ async def test_a_notice_reaches_the_user() -> None:
     assert heard == [("mind it", "")]
 
 
+# -- telling ---------------------------------------------------------------------------------------------
+
+
+async def test_outside_of_async_with_only_plain_listeners_hear() -> None:
+    plain: list[str] = []
+    waiting: list[str] = []
+
+    async def hear(signal: Signal, _: AbortSignal) -> None:
+        await checkpoint()
+        waiting.append(signal.data["text"])
+
+    agent = made()
+    agent.on("notice", lambda signal, _: plain.append(signal.data["text"]))
+    agent.on("notice", hear)
+    agent.notice("mind the gap")
+    await checkpoint()
+    assert (plain, waiting) == (["mind the gap"], [])
+
+
 # -- asking hooks ----------------------------------------------------------------------------------------
 
 

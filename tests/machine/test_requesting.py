@@ -8,12 +8,14 @@ from anyio.lowlevel import checkpoint
 from tests.machine.drive import calls, run, scripted, texts, types
 
 from turnchart.machine import (
+    Agent,
     AppendRefused,
     Failure,
     ModelRequest,
     PreparedCall,
     Reply,
     ScriptedModel,
+    ScriptError,
     Session,
     Signal,
     UserMessage,
@@ -363,6 +365,46 @@ async def test_a_failure_of_the_provider_is_a_finish_for_hooks_and_their_own_end
     assert turn.reason == "error"
     assert str(turn.error) == "mine"
     assert types(agent.session)[-3:] == ["assistant/attempt", "step/end", "turn/end"]
+
+
+def opened(error: Exception | None) -> Adapter:
+    """Return a model whose stream says half of it, and then raises or just ends."""
+
+    async def chunks(_: ModelRequest) -> Chunks:
+        yield TextDelta("half")
+        if error is not None:
+            raise error
+
+    return Adapter(chunks)
+
+
+async def test_hooks_see_a_stream_that_just_ends_as_it_is_and_it_is_an_answer() -> None:
+    seen: list[Chunk] = []
+
+    async def wrap(payload: Stream, next: Callable[[Stream], Awaitable[Chunks]]) -> Chunks:
+        return each(await next(payload))
+
+    async def each(chunks: Chunks) -> Chunks:
+        async for chunk in chunks:
+            seen.append(chunk)
+            yield chunk
+
+    async with Agent(opened(None), hooks={"stream": [wrap]}) as agent:
+        turn = await agent.prompt("x")
+    assert seen == [TextDelta("half")]
+    assert (turn.reason, turn.text) == ("completed", "half")
+
+
+async def test_an_error_of_this_package_in_a_stream_is_no_failed_request() -> None:
+    async def wrap(payload: Stream, next: Callable[[Stream], Awaitable[Chunks]]) -> Chunks:
+        return await next(payload)
+
+    ours = ScriptError("asked too often")
+    for hooks in ({}, {"stream": [wrap]}):
+        async with Agent(opened(ours), hooks=hooks) as agent:
+            turn = await agent.prompt("x")
+        assert turn.error is ours
+        assert "llm/retry" not in types(agent.session)
 
 
 # -- refusals --------------------------------------------------------------------------------------------

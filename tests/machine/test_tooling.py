@@ -20,6 +20,7 @@ from turnchart.machine import (
     Session,
     Signal,
     State,
+    Text,
     ToolCall,
     ToolContext,
     tool,
@@ -41,6 +42,26 @@ def results(session: Session) -> list[tuple[str, str]]:
 
 def decided(session: Session) -> list[str]:
     return [e.data["outcome"] for e in session.entries if e.type == "approval/decided"]
+
+
+# -- what the calls leave -------------------------------------------------------------------------------
+
+
+async def test_a_tool_that_ends_the_turn_leaves_max_tokens_the_reason() -> None:
+    def bye() -> ToolOutcome:
+        return ToolOutcome((Text("bye"),), terminate=True)
+
+    asked = [Reply("half", finish="max_tokens"), calls(("bye", {}))]
+    async with scripted(asked, tools=[tool(bye, description="Say goodbye.")]) as agent:
+        agent.follow_up("x")
+        await agent.until(State.STOPPING)
+        agent.steer("say goodbye")
+        agent.go_on()
+        await agent.idle()
+        turn = agent.last_turn
+    assert turn is not None
+    assert (turn.reason, turn.steps) == ("max_tokens", 2)
+    assert results(agent.session) == [("ok", "bye")]
 
 
 # -- pools and barriers --------------------------------------------------------------------------------

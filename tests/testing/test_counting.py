@@ -68,18 +68,22 @@ def test_a_gate_that_is_written_wrong_is_refused(
     assert f"--lifecycle-coverage-fail-under: '{wrong}' is neither" in capsys.readouterr().err
 
 
-def test_the_measures_are_printed(pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_measures_are_printed(
+    request: pytest.FixtureRequest, pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from turnchart.testing.counting import CoveragePlugin
 
     monkeypatch.setattr(pytestconfig.option, "lifecycle_coverage_fail_under", ["edges=50"])
     monkeypatch.setattr(pytestconfig.option, "verbose", 0)
+    monkeypatch.setattr(pytestconfig.option, "numprocesses", None, raising=False)  # that of this very run
+    monkeypatch.delattr(pytestconfig, "workerinput", raising=False)
     plugin = CoveragePlugin(pytestconfig)
     plugin.pytest_runtest_logfinish()
-    session = type("Session", (), {"exitstatus": pytest.ExitCode.OK})()
-    plugin.pytest_sessionfinish(session)
+    monkeypatch.setattr(request.session, "exitstatus", pytest.ExitCode.OK)
+    plugin.pytest_sessionfinish(request.session)
     terminal = Terminal()
     plugin.pytest_terminal_summary(terminal)  # type: ignore[arg-type]  # what of it is used
-    assert session.exitstatus == pytest.ExitCode.TESTS_FAILED
+    assert request.session.exitstatus == pytest.ExitCode.TESTS_FAILED
     assert terminal.lines[:2] == ["== lifecycle coverage", "states    0 of 8    0.0 %"]
     assert terminal.lines[-1] == "FAIL: edges 0.0 % is less than 50 %"
 
@@ -92,3 +96,35 @@ def test_tests_in_several_processes_are_refused(
     monkeypatch.setattr(pytestconfig.option, "numprocesses", 2, raising=False)
     with pytest.raises(pytest.UsageError, match="leave out -n"):
         CoveragePlugin(pytestconfig)
+
+
+FLOW = """
+    version: 1
+    model: test
+    tools: [shell]
+    hooks:
+      pre_tool:
+        - use: deny_commands
+          id: no-rm
+          with: {patterns: [rm]}
+        - use: deny_commands
+          id: no-mv
+          with: {patterns: [mv]}
+"""
+SUITE = """
+    version: 1
+    flow: counted.yaml
+    tests:
+      - name: nothing is removed
+        prompt: Clean up.
+        model: [{call: shell, args: {command: rm x}}, No.]
+        expect: {reason: completed}
+"""
+
+
+def test_conversations_in_test_files_count_with_the_hooks_of_their_flow(inner: Inner) -> None:
+    gates = [f"--lifecycle-coverage-fail-under={gate}" for gate in ("hooks=50", "states=70")]
+    files = {"counted__yaml": FLOW, "counted__test__yaml": SUITE}
+    ran = inner(*gates, **files)
+    assert (ran.code, list(ran.outcomes.values())) == (0, ["passed"]), ran.texts
+    assert inner("--lifecycle-coverage-fail-under=hooks=51", **files).code == 1

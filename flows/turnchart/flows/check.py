@@ -16,8 +16,8 @@ from turnchart.flows.checks import check_settings
 from turnchart.flows.merge import read_merged
 from turnchart.flows.parts import Parts, parts_of
 from turnchart.flows.paths import Place, place_of
-from turnchart.flows.problems import Problem, in_order
-from turnchart.flows.shipped import find_shipped
+from turnchart.flows.problems import Problem, in_order, meant, sentence
+from turnchart.flows.shipped import find_shipped, shipped_flows
 from turnchart.flows.validate import Reading
 
 if TYPE_CHECKING:
@@ -136,6 +136,9 @@ def _examine_inner(
 
 def _read(checked: Checked, reading: Reading, own: "Mapping[str, Tool]", params: Mapping[str, Any]) -> None:
     merged = read_merged(checked.path, checked.shown, checked.place)
+    if merged.root is None and not os.path.lexists(checked.path):
+        reading.problems += [replace(each, help=_meant_flow(checked.shown)) for each in merged.problems]
+        return
     reading.problems += merged.problems
     if merged.root is None:
         return
@@ -228,9 +231,11 @@ def _meaning(checked: Checked, parts: Parts, reading: Reading, own: "Mapping[str
         if not checked.trusted:
             checked.hooks = _with_unknown(parts, checked.hooks)
     if keys & {"mcp"}:
-        from turnchart.flows.servers import check_servers
+        from turnchart.flows.servers import check_names, check_servers
 
         reading.problems += check_servers(parts, checked.place, reading.env)
+        servers = [each.server for each in checked.tools if each.server is not None]
+        reading.problems += check_names(parts, servers)
     reading.problems += check_settings(parts, checked.place, reading.env)
     if keys & {"hooks", "tools", "permissions"}:
         from turnchart.flows.traps import check_traps
@@ -253,6 +258,14 @@ def _with_unknown(parts: Parts, uses: "Sequence[HookUse]") -> "list[HookUse]":
         if use is not None:
             found.append(use)
     return found
+
+
+def _meant_flow(name: str) -> str:
+    """Return the help for a file that is not there: the flow that comes along and was probably meant."""
+    if os.path.dirname(name) or name.endswith((".yaml", ".yml")):
+        return ""
+    known = [flow.name for flow in shipped_flows()]
+    return sentence(meant(name, known), f"flows that come along: {', '.join(known)}")
 
 
 def _located(name: str) -> Checked:

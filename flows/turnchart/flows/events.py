@@ -40,6 +40,8 @@ MAX_DEPTH: Final = 100
 _STRANGE: Any = Reader.NON_PRINTABLE
 _PARSER: Any = getattr(yaml, "CLoader", yaml.Loader)
 _STYLES: dict[str | None, Style] = {"'": "single", '"': "double", "|": "block", ">": "block"}
+_OF_NUMBERS: Final = frozenset("0123456789+-.")
+"""What the text of a number begins with."""
 
 
 def build(text: str, source: Source) -> tuple[AnyNode | None, list[Problem]]:
@@ -84,6 +86,7 @@ class _Open:
     """A list or a map whose end has not come yet."""
 
     start: CollectionStartEvent
+    is_map: bool
     items: list[AnyNode] = field(default_factory=list["AnyNode"])
     fields: dict[str, tuple[Scalar, AnyNode]] = field(default_factory=dict[str, "tuple[Scalar, AnyNode]"])
     key: AnyNode | None = None
@@ -113,16 +116,16 @@ class _Builder:
 
     def take(self, event: Event) -> None:
         """Take one event of the parser."""
-        if isinstance(event, DocumentStartEvent):
-            self._document(event)
-        elif isinstance(event, AliasEvent):
-            self._alias(event)
-        elif isinstance(event, ScalarEvent):
+        if isinstance(event, ScalarEvent):  # most are
             self._scalar(event)
-        elif isinstance(event, CollectionStartEvent):
-            self._start(event)
         elif isinstance(event, CollectionEndEvent):
             self._end(event)
+        elif isinstance(event, CollectionStartEvent):
+            self._start(event)
+        elif isinstance(event, AliasEvent):
+            self._alias(event)
+        elif isinstance(event, DocumentStartEvent):
+            self._document(event)
 
     # -- events --
 
@@ -151,31 +154,38 @@ class _Builder:
 
     def _scalar(self, event: ScalarEvent) -> None:
         self._grow(event, 1, 0)
-        mark = self._fitted(event)
         style = _STYLES.get(event.style, "plain")
-        node = Scalar(self._source, mark.line, mark.column, mark.length, event.value, style)
-        kept = self._without_tag(event, self._finite(node), mark)
+        place = self._fitted(event, event)
+        node = Scalar(self._source, *place, event.value, style)
+        if style == "plain" and event.value[:1] in _OF_NUMBERS:
+            node = self._finite(node)
+        if event.tag is not None:
+            node = self._tagged(event.tag, Mark(*place))
         if event.anchor:
-            self._anchors[event.anchor] = _Anchored(kept, 1, 0)
-        self._put(kept, 1, 0)
+            self._anchors[event.anchor] = _Anchored(node, 1, 0)
+        self._put(node, 1, 0)
 
     def _start(self, event: CollectionStartEvent) -> None:
         self._grow(event, 1, 1)
         if event.anchor:
             self._anchors[event.anchor] = _Anchored()
-        self._open.append(_Open(event))
+        self._open.append(_Open(event, isinstance(event, MappingStartEvent)))
 
     def _end(self, event: CollectionEndEvent) -> None:
         done = self._open.pop()
-        mark = (
-            self._fitted(done.start, event) if done.start.flow_style or done.start.tag else self._first(done)
-        )
-        place = (self._source, mark.line, mark.column, mark.length)
-        is_map = isinstance(done.start, MappingStartEvent)
-        node: AnyNode = MapNode(*place, done.fields) if is_map else ListNode(*place, tuple(done.items))
-        node = self._broken(mark) if done.broken else self._without_tag(done.start, node, mark)
-        if done.start.anchor:
-            self._anchors[done.start.anchor] = _Anchored(node, done.size, done.height)
+        start = done.start
+        place = self._fitted(start, event) if start.flow_style or start.tag else self._first(done)
+        node: AnyNode
+        if done.is_map:
+            node = MapNode(self._source, *place, done.fields)
+        else:
+            node = ListNode(self._source, *place, tuple(done.items))
+        if done.broken:
+            node = self._broken(Mark(*place))
+        elif start.tag is not None:
+            node = self._tagged(start.tag, Mark(*place))
+        if start.anchor:
+            self._anchors[start.anchor] = _Anchored(node, done.size, done.height)
         self._put(node, done.size, done.height)
 
     # -- nodes --
@@ -186,8 +196,9 @@ class _Builder:
             return
         top = self._open[-1]
         top.size += size
-        top.height = max(top.height, height + 1)
-        if not isinstance(top.start, MappingStartEvent):
+        if height >= top.height:
+            top.height = height + 1
+        if not top.is_map:
             top.items.append(node)
         elif top.key is None:
             top.key = node
@@ -217,21 +228,15 @@ class _Builder:
             top.fields[key.text] = (key, value)
 
     def _finite(self, node: Scalar) -> Scalar:
-        if node.style == "plain":
-            try:
-                value_of(node.text)
-            except NotFinite:
-                message = f"{quoted(node.text)} is a number that JSON cannot hold"
-                self.problems.append(
-                    node.problem("yaml-number", message, help="put it in quotes if it is text")
-                )
-                return self._broken(Mark(node.line, node.column, node.length))
+        try:
+            value_of(node.text)
+        except NotFinite:
+            message = f"{quoted(node.text)} is a number that JSON cannot hold"
+            self.problems.append(node.problem("yaml-number", message, help="put it in quotes if it is text"))
+            return self._broken(Mark(node.line, node.column, node.length))
         return node
 
-    def _without_tag(self, event: NodeEvent, node: AnyNode, mark: Mark) -> AnyNode:
-        tag = getattr(event, "tag", None)
-        if tag is None:
-            return node
+    def _tagged(self, tag: str, mark: Mark) -> Scalar:
         help = "agent files are data: no YAML tag may build an object"
         self.problems.append(self._problem("yaml-tag", f"tag {tag_name(tag)} is not allowed", mark, help))
         return self._broken(mark)
@@ -255,19 +260,20 @@ class _Builder:
     def _problem(self, code: str, message: str, mark: Mark, help: str) -> Problem:
         return self._source.problem(code, message, mark, help=help)
 
-    def _fitted(self, start: Event, end: Event | None = None) -> Mark:
-        """Return the place of a value, as far as it stands on its first line."""
-        first, last = _begin(start), _end(end or start)
-        if first.line == last.line:
-            return Mark(first.line, first.column, max(1, last.column - first.column))
-        text = self._source.lines[first.line - 1].rstrip()
-        return Mark(first.line, first.column, max(1, len(text) - first.column + 1))
+    def _fitted(self, start: Event, end: Event) -> tuple[int, int, int]:
+        """Return line, column and length of a value, as far as it stands on its first line."""
+        first: Any = start.start_mark
+        last: Any = end.end_mark
+        line: int = first.line
+        column: int = first.column
+        until: int = last.column if line == last.line else len(self._source.lines[line].rstrip())
+        return line + 1, column + 1, max(1, until - column)
 
-    def _first(self, done: _Open) -> Mark:
-        """Return the place of a block: its first key, or the dash of its first item."""
+    def _first(self, done: _Open) -> tuple[int, int, int]:
+        """Return line, column and length of a block: its first key, or the dash of its first item."""
         begin = _begin(done.start)
         first = next(iter(done.fields.values()), None)
-        return Mark(begin.line, begin.column, first[0].length if first and first[0].line == begin.line else 1)
+        return begin.line, begin.column, first[0].length if first and first[0].line == begin.line else 1
 
 
 def _begin(event: Event) -> Mark:

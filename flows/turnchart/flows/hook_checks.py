@@ -6,22 +6,17 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from turnchart.flows.extensions import add_legs
-from turnchart.flows.parts import HookPart, Parts, not_yet
+from turnchart.flows.parts import HookPart, Parts
 from turnchart.flows.paths import Place, beside, outside
 from turnchart.flows.problems import Problem, meant, quoted, sentence
 from turnchart.flows.programs import argv_of, folder_problem, looked_up
-from turnchart.flows.source import AnyNode, MapNode
+from turnchart.flows.source import AnyNode, ListNode, MapNode
 from turnchart.flows.validate import Loc, Reading, find
 from turnchart.hooks.registry import HOOKS, HookSpec, ParamError
 from turnchart.machine.points import POINTS, WITH_ON_ERROR
 
 if TYPE_CHECKING:
     from turnchart.flows.tool_checks import Named
-
-NOT_YET: Final = (
-    "trim_tool_results",
-)  # fmt: skip
-"""Hooks of the format that this version may lack."""
 
 WITH_TOOLS: Final = tuple(point.name for point in POINTS.values() if point.tools)
 MAX_CONTINUES: Final = 3
@@ -146,7 +141,7 @@ def _fixed(part: HookPart) -> Problem:
 
 
 def _matchers(parts: Parts, part: HookPart, tools: "Sequence[Named]") -> Iterator[Problem]:
-    if not part.point.tools or not parts.knows_tools(part.node):
+    if not part.point.tools or not parts.knows_tools(part.node) or any(tool.unknown for tool in tools):
         return
     for i, glob in enumerate(part.spec.tools or ()):
         if not any(tool.fits(glob) for tool in tools):
@@ -189,7 +184,7 @@ def _used(part: HookPart, reading: Reading, place: Place, parts: Parts) -> HookU
         message = f"hook {quoted(name)} cannot run on {part.point.name}"
         reading.problems.append(node.problem("hook-event", message, help=help))
         return None
-    if name == "fallback_on" and (parts.file.model is None or not parts.file.model.fallback):
+    if name == "fallback_on" and not _has_fallback(parts):
         message = "fallback_on has no model to fall back to"
         help = "write model: {id: ..., fallback: [provider:name]}"
         reading.problems.append(node.problem("no-fallback", message, help=help))
@@ -198,9 +193,14 @@ def _used(part: HookPart, reading: Reading, place: Place, parts: Parts) -> HookU
     return HookUse(part, spec, params) if params is not None else None
 
 
+def _has_fallback(parts: Parts) -> bool:
+    """Tell whether the model names others; what is wrong with it otherwise is reported there."""
+    model = parts.root.get("model")
+    names = model.get("fallback") if isinstance(model, MapNode) else None
+    return names is not None and not (isinstance(names, ListNode) and not names.items)
+
+
 def _unknown(part: HookPart, node: AnyNode, name: str) -> Problem:
-    if name in NOT_YET:
-        return not_yet(node, f"hook {quoted(name)}")
     here = HOOKS.names(part.point.name)
     help = sentence(
         meant(name, here) or meant(name, HOOKS.names()),
@@ -224,11 +224,7 @@ def _params(part: HookPart, spec: HookSpec, reading: Reading, place: Place) -> d
     for parameter in spec.parameters:
         value = given.get(parameter.name)
         if parameter.meaning == "path" and isinstance(value, str):
-            found = _path(part.at("with", parameter.name), value, place)
-            if isinstance(found, Problem):
-                reading.problems.append(found)
-            else:
-                given[parameter.name] = found
+            given[parameter.name] = _path(part.at("with", parameter.name), value, reading, place)
         elif parameter.meaning == "command" and isinstance(value, list) and value:
             first = part.at("with", parameter.name, 0)
             argv = [str(each) for each in value]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]  # plain data
@@ -243,16 +239,15 @@ def _params(part: HookPart, spec: HookSpec, reading: Reading, place: Place) -> d
     return given
 
 
-def _path(node: AnyNode, text: str, place: Place) -> str | Problem:
-    """Return a path that a file wrote, as it is called from the root."""
+def _path(node: AnyNode, text: str, reading: Reading, place: Place) -> str:
+    """Return a path that a file wrote, as it is called from the root; a run may be the first to write it."""
     target, name = beside(node.source, text)
     wrong = outside(node, text, target, place.reach)
-    if wrong is not None:
-        return wrong
-    if not target.is_file():
+    if wrong is None and not target.is_file():
         message = f"the file {quoted(name)} is not there"
         help = "the path is relative to the file that wrote it"
-        return node.problem("file-missing", message, help=help)
+        wrong = node.problem("run-file", message, help=help, level="warning")
+    reading.problems += [wrong] if wrong is not None else []
     return os.path.relpath(target.resolve(), place.root.resolve())
 
 

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 from pydantic import BaseModel
 
 from turnchart.flows import schema
+from turnchart.flows.key_notes import NOTES
 from turnchart.flows.merge import INHERIT, REPLACE
 from turnchart.flows.schema import FlowFile
 from turnchart.flows.tool_checks import AGENT, AgentParams
@@ -39,6 +40,7 @@ def project_schema(tools: Iterable[str] = ()) -> Json:
     """
     whole = _tidy(FlowFile.model_json_schema(by_alias=True), maybe=True)
     defs: Json = whole.pop("$defs")
+    _explain({"FlowFile": whole, **defs})
     _short_forms(defs)
     defs["reference"] = {
         "type": "string",
@@ -55,6 +57,8 @@ def project_schema(tools: Iterable[str] = ()) -> Json:
     if "SessionSpec" in defs:
         memory: Json = {"properties": {"store": {"const": "memory"}}, "required": ["store"]}
         defs["SessionSpec"] |= {"if": memory, "then": {"properties": {"path": False}}}
+    defs["ServerSpec"]["allOf"] = _one_kind_of_server()
+    whole["properties"]["mcp"]["propertyNames"] = {"pattern": schema.TOOL_NAME}
     whole["properties"]["hooks"] = {
         "type": "object",
         "description": "The chains of hooks, by hook point; each runs from top to bottom.",
@@ -102,6 +106,13 @@ def _tidy(node: Any, *, maybe: bool) -> Any:
         if given["patternProperties"].get(schema.VARIABLE, {}).get("pattern") == schema.VARIABLE:
             return _either({"type": "string", "pattern": schema.VARIABLE}, found)
     return _or_reference(found)
+
+
+def _explain(models: Mapping[str, Json]) -> None:
+    """Say of every key what it means, for editors."""
+    for name, notes in NOTES.items():
+        for key, node in models[name]["properties"].items():
+            node["description"] = notes[key]
 
 
 def _without_null(given: Json) -> Json:
@@ -165,6 +176,15 @@ def _whole_without_parent(properties: Json, defs: Json) -> Json:
         if found.get("required"):
             needed[key] = {"if": {"type": "object"}, "then": {"required": found.pop("required")}}
     return {"if": {"not": {"required": ["extends"]}}, "then": {"properties": needed}}
+
+
+def _one_kind_of_server() -> list[Json]:
+    """Return the rules for what may stand beside what in an MCP server; a parent may have the rest."""
+    other = {"command": ("url", *schema.URL_ONLY), "url": schema.COMMAND_ONLY}
+    return [
+        {"if": {"required": [key]}, "then": {"properties": dict.fromkeys(keys, False)}}
+        for key, keys in other.items()
+    ]
 
 
 # -- tools ----------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from turnchart.flows.check import Checked, examine
 from turnchart.flows.checks import SCRIPT, prompt_file
 from turnchart.flows.hook_checks import MAX_CONTINUES, HookUse
-from turnchart.flows.models import Models
+from turnchart.flows.models import Models, Route
 from turnchart.flows.paths import beside
 from turnchart.flows.problems import FlowError, NotTrusted, Problem, exit_code
 from turnchart.flows.schema import FlowFile, SessionSpec
@@ -89,7 +89,7 @@ class Flow:
 
     @cached_property
     def servers(self) -> "tuple[McpServer, ...]":
-        """Its MCP servers, in the order of the file, once for each entry of ``tools``; none is started here."""
+        """Its MCP servers, one for each entry of ``tools`` that names one; none is started here."""
         return tuple(each.server for each in self.checked.tools if each.server is not None)
 
     @cached_property
@@ -213,16 +213,29 @@ class Flow:
         return {name: sub_agent(flow, models) for name, flow in flows.items()}
 
     def _model(self, model: "Model | str | None", given: "Resolver | None") -> dict[str, Any]:
-        models = Models(self.path.parent, given, self._scripts())
+        routes = self._routes()
+        models = Models(self.path.parent, given, self._scripts(), routes)
         id = model if model is not None else self.model
         if id is None:
             raise FlowError(
                 [Problem("missing-key", "the flow names no model", self.checked.shown, help=_MODEL)]
             )
         if isinstance(id, str):
-            found = models(id) if model is None else Models(Path.cwd(), given)(id)
+            found = models(id) if model is None else Models(Path.cwd(), given, routes=routes)(id)
             return {"model": id if isawaitable(found) else found, "models": models}
         return {"model": id, "models": models}
+
+    def _routes(self) -> dict[str, Route]:
+        """Return how the provider of the flow's model is reached; it holds for all its models."""
+        spec = self.file.model
+        if spec is None:
+            return {}
+        said = Route()
+        if spec.base_url is not None:
+            said["base_url"] = spec.base_url
+        if spec.api_key_env is not None:
+            said["api_key_env"] = spec.api_key_env
+        return {spec.id.partition(":")[0]: said}
 
     def _scripts(self) -> dict[str, Path]:
         """Return the files of the scripts that the flow names; each is relative to the file that wrote it."""

@@ -35,7 +35,7 @@ class ToolPart:
 
     @property
     def name(self) -> str:
-        """What the model, matchers and permissions call it; of a server: what the names of its tools begin with."""
+        """What the model, matchers and permissions call it; the tools of a server: how their names begin."""
         return self.spec.name or self.spec.use or self.spec.mcp or ""
 
     def at(self, *loc: str | int) -> AnyNode:
@@ -183,7 +183,7 @@ def _tool(node: AnyNode, loc: Loc, reading: Reading) -> ToolPart | None:
     if spec is None:
         return None
     part = ToolPart(loc, node, spec)
-    given = node.fields if isinstance(node, MapNode) else {}
+    given: Mapping[str, tuple[Scalar, AnyNode]] = node.fields if isinstance(node, MapNode) else {}
     if spec.use is None and spec.mcp is None:
         _missing_one(node, loc, reading, ("use", "mcp"))
         return None

@@ -74,7 +74,7 @@ CODES: Final[Mapping[str, str]] = MappingProxyType({
     "prompt-split": "a comma has cut a prompt in two",
     "provider-tool": "a tool that runs at the provider, which no hook and no permission sees",
     "program": "a program is not on this machine",
-    "run-file": "a file that a program is given is not there",
+    "run-file": "a file that a run would read or start is not there",
     "key-variable": "the variable of a key is not set on this machine",
     "edge-unreachable": "a setting under which a row of the chart, or an answer of a hook, never counts",
     "hook-never": "a hook that never runs",

@@ -317,7 +317,7 @@ class FlowFile(Closed):
     compaction: Maybe[CompactionRules] = None
     session: Maybe[SessionSpec] = None
     limits: LimitRules = Field(default_factory=LimitRules.model_construct)
-    mcp: dict[ToolName, ServerSpec] = {}
+    mcp: dict[str, ServerSpec] = {}
 
 
 def known_keys(model: type[BaseModel]) -> list[str]:

@@ -1,6 +1,7 @@
-"""The MCP servers of a flow: what is wrong with them, and what can be said of their tools without asking them."""
+"""The MCP servers of a flow: what is wrong with them, and what is known of their tools unasked."""
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
@@ -8,8 +9,8 @@ from turnchart.flows.parts import Parts, ToolPart
 from turnchart.flows.paths import Place
 from turnchart.flows.problems import Problem, meant, quoted, sentence
 from turnchart.flows.programs import argv_of, folder_problem, looked_up
-from turnchart.flows.schema import COMMAND_ONLY, URL_ONLY, ServerSpec
-from turnchart.flows.source import AnyNode, MapNode
+from turnchart.flows.schema import COMMAND_ONLY, TOOL_NAME, URL_ONLY, ServerSpec
+from turnchart.flows.source import AnyNode, MapNode, Scalar
 from turnchart.flows.validate import Reading
 
 if TYPE_CHECKING:
@@ -24,7 +25,11 @@ def check_servers(parts: Parts, place: Place, env: Mapping[str, str] | None) -> 
     used = {part.spec.mcp for part in parts.tools}
     for name, spec in parts.file.mcp.items():
         node = parts.at("mcp", name)
-        fields = node.fields if isinstance(node, MapNode) else {}
+        fields = _fields(node)
+        if not re.fullmatch(TOOL_NAME, name):
+            message = f"{quoted(name)} is no name for an MCP server"
+            help = "it takes letters, digits, _ and -: the names of its tools begin with it, and a dot"
+            yield _key(parts, name).problem("bad-value", message, help=help)
         yield from _kind(name, node)
         for key in fields.keys() & {"cwd"}:
             wrong = folder_problem(fields[key][1], spec.cwd or ".", place)
@@ -39,7 +44,7 @@ def check_servers(parts: Parts, place: Place, env: Mapping[str, str] | None) -> 
 
 def _kind(name: str, node: AnyNode) -> Iterator[Problem]:
     """Find keys that say nothing, or two things, of how a server is reached."""
-    given = node.fields if isinstance(node, MapNode) else {}
+    given = _fields(node)
     kinds = [key for key in _KINDS if key in given]
     if not kinds:
         yield node.problem("missing-key", f"mcp.{name} needs one of: {', '.join(_KINDS)}")
@@ -59,19 +64,20 @@ def _kind(name: str, node: AnyNode) -> Iterator[Problem]:
 
 
 def _variables(parts: Parts, name: str, spec: ServerSpec, env: Mapping[str, str]) -> Iterator[Problem]:
-    named = [(ours, ("env_from", i)) for i, pair in enumerate(spec.env_from) for ours in pair.values()]
-    headers = [(ours, ("headers_env", header)) for header, ours in spec.headers_env.items()]
-    bearer = [(spec.bearer_env, ("bearer_env",))] if spec.bearer_env is not None else []
-    for variable, loc in (*named, *headers, *bearer):
-        if variable not in env:
-            node = parts.at("mcp", name, *loc)
+    """Find variables that it is given and that are not set."""
+    named: list[tuple[str | None, AnyNode]] = [(spec.bearer_env, parts.at("mcp", name, "bearer_env"))]
+    for header, ours in spec.headers_env.items():
+        named.append((ours, parts.at("mcp", name, "headers_env", header)))
+    for i, pair in enumerate(spec.env_from):
+        named += [(ours, parts.at("mcp", name, "env_from", i)) for ours in pair.values()]
+    for variable, node in named:
+        if variable is not None and variable not in env:
             message = f"environment variable {variable} is not set here"
             yield node.problem("key-variable", message, level="warning")
 
 
 def _unused(parts: Parts, name: str) -> Problem:
-    key = parts.root.fields["mcp"][1]
-    node = key.fields[name][0] if isinstance(key, MapNode) else key
+    node = _key(parts, name)
     own = node.source.name == (parts.tools_source or parts.root.source.name)
     return node.problem(
         "unused-server", f"no tool of the MCP server {quoted(name)} is used",
@@ -79,9 +85,17 @@ def _unused(parts: Parts, name: str) -> Problem:
     )  # fmt: skip
 
 
-def server_of(part: ToolPart, parts: Parts, reading: Reading, place: Place) -> "McpServer | None":
+def _fields(node: AnyNode) -> Mapping[str, tuple[Scalar, AnyNode]]:
+    return node.fields if isinstance(node, MapNode) else {}
+
+
+def _key(parts: Parts, name: str) -> AnyNode:
+    servers = parts.root.fields["mcp"][1]
+    return servers.fields[name][0] if isinstance(servers, MapNode) else servers
+
+
+def server_of(part: ToolPart, parts: Parts, reading: Reading) -> "McpServer | None":
     """Return the server that an entry of ``tools`` names; None where there is none, or it is wrong."""
-    del place
     name = part.spec.mcp or ""
     spec = parts.file.mcp.get(name)
     if spec is None:
@@ -91,23 +105,21 @@ def server_of(part: ToolPart, parts: Parts, reading: Reading, place: Place) -> "
             problem = node.problem("unknown-server", f"no MCP server named {quoted(name)}", help=help)
             reading.problems.append(problem)
         return None
-    if (spec.command is None) == (spec.url is None):
+    if (spec.command is None) == (spec.url is None) or not re.fullmatch(TOOL_NAME, part.name):
         return None
     from turnchart.machine.mcp.servers import TIMEOUT, McpServer  # few flows have servers
 
-    common = {
-        "timeout": spec.timeout or TIMEOUT, "only": tuple(part.spec.only),
-        "execution": part.spec.execution or "exclusive",
-    }  # fmt: skip
+    limit, only, execution = spec.timeout or TIMEOUT, part.spec.only, part.spec.execution or "exclusive"
     if spec.url is not None:
         return McpServer.http(
-            part.name, spec.url, bearer_env=spec.bearer_env or "", headers_env=spec.headers_env, **common
-        )
+            part.name, spec.url, bearer_env=spec.bearer_env or "", headers_env=spec.headers_env,
+            timeout=limit, only=only, execution=execution,
+        )  # fmt: skip
     first = parts.at("mcp", name, "command", 0)
     passed = {theirs: ours for pair in spec.env_from for theirs, ours in pair.items()}
     return McpServer.stdio(
         part.name, argv_of(first, spec.command or [""]), env=spec.env, env_from=passed, cwd=spec.cwd or ".",
-        **common,
+        timeout=limit, only=only, execution=execution,
     )  # fmt: skip
 
 
@@ -127,6 +139,26 @@ def may_fit(server: "McpServer", glob: str) -> bool:
     if before == glob:
         return glob.startswith(start) and server.wants(glob.removeprefix(start))
     return before.startswith(start) or start.startswith(before)
+
+
+def tool_patterns(parts: Parts) -> Iterator[tuple[AnyNode, str, bool]]:
+    """Yield the patterns of hooks and permissions: the node, names of tools, whether it is a permission."""
+    for part in parts.chain():
+        for i, glob in enumerate(part.spec.tools or ()):
+            yield part.at("tools", i), glob, False
+    rules = parts.file.permissions
+    for verdict in ("deny", "ask", "allow") if rules is not None else ():
+        for i, text in enumerate(getattr(rules, verdict)):
+            yield parts.at("permissions", verdict, i), text.partition("(")[0], True
+
+
+def check_names(parts: Parts, servers: "Sequence[McpServer]") -> Iterator[Problem]:
+    """Find names of single tools of servers that nobody can look up without asking the server."""
+    for node, name, _ in tool_patterns(parts):
+        for server in servers:
+            if server.known is None and _literal(name) == name and may_fit(server, name):
+                message = f"whether there is a tool {quoted(name)} only its MCP server knows"
+                yield node.problem("mcp-tools", message, help="check --connect asks it", level="note")
 
 
 def _literal(glob: str) -> str:

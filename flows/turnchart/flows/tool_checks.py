@@ -15,8 +15,8 @@ from turnchart.flows.paths import Place, beside, outside
 from turnchart.flows.problems import Problem, exit_code, meant, quoted, sentence
 from turnchart.flows.programs import argv_of, looked_up
 from turnchart.flows.schema import Closed, Name, PermissionRules
-from turnchart.flows.source import AnyNode
 from turnchart.flows.servers import may_fit, server_of
+from turnchart.flows.source import AnyNode
 from turnchart.flows.validate import Reading
 from turnchart.machine.permissions import Permissions, Verdict
 from turnchart.machine.toolbox import TOOLBOX, make
@@ -63,18 +63,25 @@ class Named:
 
     @property
     def name(self) -> str:
-        """What the model, matchers and permissions call it; of a server: what names of its tools begin with."""
+        """What the model, matchers and permissions call it; the tools of a server: how their names begin."""
         return self.part.name
 
     @property
     def shown(self) -> tuple[str, ...]:
         """Its name; of a server, those of its tools, or globs where they are not known."""
         if self.server is None:
-            return (self.name,)
+            return (self.name if self.part.spec.mcp is None else f"{self.name}.*",)
         return tuple(self.server.named(each) for each in self.server.only or ("*",))
+
+    @property
+    def unknown(self) -> bool:
+        """Whether there is no such tool, or it is wrong."""
+        return self.maker is None and self.flow is None and self.server is None
 
     def fits(self, glob: str) -> bool:
         """Tell whether a pattern on names is about it, or may be."""
+        if self.server is None and self.part.spec.mcp is not None:
+            return True  # something is wrong with the server, and that is reported
         if self.server is None:
             return self.name == glob or fnmatchcase(self.name, glob)
         return may_fit(self.server, glob)
@@ -102,7 +109,7 @@ def check_tools(
     hidden = parts.variables()
     for part in parts.tools:
         if part.spec.mcp is not None:
-            found.append(Named(part, server=server_of(part, parts, reading, place)))
+            found.append(Named(part, server=server_of(part, parts, reading)))
         elif part.spec.use == AGENT and AGENT not in own:
             found.append(_agent(part, reading, place, inner))
         else:
@@ -242,7 +249,6 @@ def _rule(
         help = "write tool, server.tool, a glob of these, or tool(pattern)"
         yield node.problem("permission-rule", f"{quoted(text)} is no permission rule", help=help)
         return
-    names = [name for each in tools for name in each.shown]
     name = text.partition("(")[0]
     about = [each for each in tools if each.fits(name)]
     if name != text and about and all(each.server is not None for each in about):
@@ -251,8 +257,11 @@ def _rule(
         return
     if not parts.knows_tools(node) or any(each.maker is None for each in about):
         return
-    for wrong in rule.check([each for each in tools if each.maker is not None]):
+    for wrong in rule.check(about):
+        if wrong.code == "dead-permission" and any(each.unknown for each in tools):
+            continue  # it may be about a tool whose name is wrong, which is reported
         if wrong.code == "dead-permission":
+            names = [name for each in tools for name in each.shown]
             help = sentence(meant(name, names), f"tools: {', '.join(names) or 'none'}")
             message = f"permission {quoted(text)} matches no tool of this agent"
             yield node.problem("dead-permission", message, help=help)

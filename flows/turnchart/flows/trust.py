@@ -242,6 +242,8 @@ class _Listing:
                 module = i > 0 and words[i - 1] == "-m"
                 own = [value.source.path.parent] if i == 0 else []
                 found += _named(word, [*own, *folders], module=module)
+        if not found:
+            return found
         root = self._root.resolve()
         return [path for path in found if path.resolve().is_relative_to(root)]
 
@@ -254,12 +256,9 @@ def _named(word: str, folders: Sequence[Path], *, module: bool) -> Iterator[Path
         names += [f"{stem}.py", f"{stem}/__init__.py", f"{stem}/__main__.py"]
     for name in filter(None, names):
         for folder in folders:
-            path = folder / name
-            try:
-                if path.is_file():
-                    yield path
-            except (OSError, ValueError):  # no word that could be a path
-                break
+            path = os.path.join(folder, name)
+            if os.path.isfile(path):
+                yield Path(path)
 
 
 def _usual(provider: str, variable: str) -> bool:

@@ -19,7 +19,8 @@ _WHERE = {
     "AgentFrom": "testing.fixtures", "CommandStub": "flows.testfiles.suite", "FakeClock": "testing.clock",
     "LifecycleCoverage": "testing.coverage", "Recording": "testing.recording",
     "ToolStub": "flows.testfiles.suite",
-    "WalkDiffers": "machine.conducting", "check_model": "testing.models", "check_store": "testing.stores", "record": "testing.recording",
+    "WalkDiffers": "machine.conducting", "check_model": "testing.models",
+    "check_store": "testing.stores", "record": "testing.recording",
 }  # fmt: skip
 
 __all__ = [

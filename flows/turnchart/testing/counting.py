@@ -15,7 +15,7 @@ class CoveragePlugin:
             UsageError: If the gate is written wrong, or the tests run in several processes.
         """
         try:
-            self._least = least_of(config.getoption("--lifecycle-coverage-fail-under"))
+            self._least = least_of(config.option.lifecycle_coverage_fail_under)
         except ValueError as error:
             raise pytest.UsageError(f"--lifecycle-coverage-fail-under: {error}") from None
         if getattr(config.option, "numprocesses", None) or hasattr(config, "workerinput"):

@@ -3,7 +3,7 @@
 What counts as all of it is what the generated paths reach, so every measure can come to 100 %.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -57,7 +57,7 @@ class LifecycleCoverage:
         self._hooks: dict[str, bool] = {}
 
     @contextmanager
-    def counting(self) -> Iterator["LifecycleCoverage"]:
+    def counting(self) -> Generator["LifecycleCoverage"]:
         """Count every agent that is made in the body, wherever that happens."""
         stop = self.start()
         try:
@@ -155,15 +155,18 @@ def least_of(texts: Sequence[str]) -> dict[Measure, float]:
     found: dict[Measure, float] = {}
     for text in texts:
         name, _, number = text.rpartition("=")
-        named = [measure for measure in MEASURES if measure == name or (not name and measure != "hooks")]
+        named: list[Measure] = [
+            measure for measure in MEASURES if measure == name or (not name and measure != "hooks")
+        ]
         try:
             value = float(number)
         except ValueError:
-            value = -1
+            value = -1.0
         if not named or not 0 <= value <= 100:
             known = ", ".join(MEASURES)
             raise ValueError(f"{text!r} is neither a percentage nor MEASURE=PERCENTAGE, of: {known}")
-        found |= dict.fromkeys(named, value)
+        for measure in named:
+            found[measure] = value
     return found
 
 

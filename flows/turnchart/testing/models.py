@@ -24,7 +24,7 @@ from turnchart.machine.messages import (
     ToolResultMessage,
     UserMessage,
 )
-from turnchart.machine.models import Chunk, Finish, Model, ModelRequest, PreparedCall, RequestConfig
+from turnchart.machine.models import Chunk, Model, ModelRequest, PreparedCall, RequestConfig, TextDelta
 from turnchart.machine.scripted import Reply
 from turnchart.machine.stream import Answer
 from turnchart.machine.tools import tool
@@ -32,7 +32,8 @@ from turnchart.machine.tools import tool
 MakeModel: TypeAlias = Callable[[Sequence[Reply | Failure]], Model]
 """Makes a model that answers so, one after the other."""
 FAILURES: Final[tuple[FailureKind, ...]] = (
-    "rate_limit", "overloaded", "server_error", "auth", "invalid_request", "no_model", "quota", "context_window",
+    "rate_limit", "overloaded", "server_error", "auth", "invalid_request", "no_model", "quota",
+    "context_window",
 )  # fmt: skip
 """How a request can fail at every provider."""
 PATIENCE: Final = 10.0
@@ -50,8 +51,9 @@ def check_model(make: MakeModel, *, thinking: bool = True, backend: str = "async
             check_model(lambda replies: MyModel(server_that_answers(replies)))
 
     Args:
-        make: Makes a model, of a server that the test plays; called at least once for each check. A ``Reply`` says what is answered; a ``Failure`` of one of ``FAILURES`` how a request fails.
-            A long delay among the chunks of a reply means that nothing more comes.
+        make: Makes a model, of a server that the test plays; called at least once for each check. A ``Reply``
+            says what is answered, a ``Failure`` of one of ``FAILURES`` how a request fails. A long delay
+            among the chunks of a reply means that nothing more comes.
         thinking: Its thoughts can be read.
         backend: ``asyncio`` or ``trio``.
 
@@ -59,9 +61,10 @@ def check_model(make: MakeModel, *, thinking: bool = True, backend: str = "async
         AssertionError: If the model does something else; the message says which rule it breaks.
     """
     checks = [
-        _names_itself, _prepares_without_asking, _streams_once, _says_a_text, _says_it_in_pieces, _asks_for_tools,
-        _says_why_it_ends, _counts_tokens, _fails_in_band, _reads_a_conversation, _is_left_at_any_time,
-        _is_cancelled_at_once, _answers_several_at_once, _carries_a_turn, _can_be_used_again,
+        _names_itself, _prepares_without_asking, _streams_once, _says_a_text, _says_it_in_pieces,
+        _asks_for_tools, _says_why_it_ends, _counts_tokens, _fails_in_band, _reads_a_conversation,
+        _is_left_at_any_time, _is_cancelled_at_once, _answers_several_at_once, _carries_a_turn,
+        _can_be_used_again,
     ]  # fmt: skip
     if thinking:
         checks.append(_thinks)
@@ -142,8 +145,8 @@ async def _said(model: Model, messages: Sequence[Message] = (UserMessage("hi"),)
 async def _names_itself(make: MakeModel) -> None:
     """A model has an id that stays."""
     model = make([Reply("hi")])
-    _say(isinstance(model.id, str) and model.id, "a model has an `id`, a text")
-    _say(isinstance(model, Model), "a model has `id` and `prepare`")
+    _say(isinstance(model, Model), "a model has `id` and `prepare`")  # pyright: ignore[reportUnnecessaryIsInstance]  # foreign
+    _say(isinstance(model.id, str) and model.id, "a model has an `id`, a text")  # pyright: ignore[reportUnnecessaryIsInstance]  # foreign
 
 
 async def _prepares_without_asking(make: MakeModel) -> None:
@@ -182,7 +185,7 @@ async def _says_it_in_pieces(make: MakeModel) -> None:
     """A text comes in pieces, as they are sent."""
     chunks = await _chunks(model := make([Reply(chunks=["one ", "two ", "three"])]))
     await _closed(model)
-    parts = [chunk.text for chunk in chunks if chunk.type == "text_delta"]  # type: ignore[union-attr]  # by type
+    parts = [chunk.text for chunk in chunks if isinstance(chunk, TextDelta)]
     _say("".join(parts) == "one two three", "the pieces of a text come in order, none lost and none twice")
     _say(len(parts) >= 3, "pieces are passed on as they come")
 
@@ -265,12 +268,7 @@ async def _reads_a_conversation(make: MakeModel) -> None:
 async def _is_left_at_any_time(make: MakeModel) -> None:
     """Closing a stream early raises nothing, and the next request works."""
     model = make([Reply(chunks=["one", FOREVER, "two"]), Reply("next")])
-    call = await _prepared(model)
-    stream = call.stream(_request(call))
-    async for chunk in stream:
-        if chunk.type == "text_delta":
-            break
-    await stream.aclose()  # type: ignore[attr-defined]  # what the driver does
+    await _first_piece(model, None)
     said = await _said(model)
     _say(said.text == "next", "after a stream that was closed early, the next request works")
 
@@ -278,21 +276,29 @@ async def _is_left_at_any_time(make: MakeModel) -> None:
 async def _is_cancelled_at_once(make: MakeModel) -> None:
     """A stream that is waited for can be cancelled, and what came is kept."""
     model = make([Reply(chunks=["partial", FOREVER, "never"]), Reply("next")])
-    call = await _prepared(model)
     answer = Answer()
     with anyio.CancelScope() as scope:
-        stream = call.stream(_request(call))
-        try:
-            async for chunk in stream:
-                answer.add(chunk, 1.0)
-                if chunk.type == "text_delta":
-                    scope.cancel()
-        finally:
-            await stream.aclose()  # type: ignore[attr-defined]  # what the driver does
+        await _first_piece(model, scope, answer)
     _say(scope.cancelled_caught, "a cancelled stream passes the cancellation on")
     _say(answer.message(model.id, 1.0, "c", interrupted=True).text == "partial", "what came is kept")
     said = await _said(model)
     _say(said.text == "next", "after a stream that was cancelled, the next request works")
+
+
+async def _first_piece(model: Model, cut: anyio.CancelScope | None, answer: Answer | None = None) -> None:
+    """Read the first piece of text, then leave; with ``cut``, wait for more and be cancelled."""
+    call = await _prepared(model)
+    stream = call.stream(_request(call))
+    try:
+        async for chunk in stream:
+            if answer is not None:
+                answer.add(chunk, 1.0)
+            if chunk.type == "text_delta":
+                if cut is None:
+                    break
+                cut.cancel()
+    finally:
+        await stream.aclose()  # type: ignore[attr-defined]  # what the driver does
 
 
 async def _answers_several_at_once(make: MakeModel) -> None:

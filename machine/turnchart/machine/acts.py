@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from turnchart.machine.clock import Clock
     from turnchart.machine.config import Limits, Queues, RetryPolicy
     from turnchart.machine.session import Session
+    from turnchart.machine.steps import StepRunner
     from turnchart.machine.world import AgentWorld
 
 _log = logging.getLogger("turnchart.driver")
@@ -76,12 +77,13 @@ class Acts:
         revision: Counts the attempts of this agent.
         waiters: Who waits for the turn of an item, by the item's id.
         bodies: The ids of the tasks that run the bodies of async tools.
+        steps: Through whom its effects pass where its turns outlive their process; None where they do not.
     """
 
     __slots__ = (
         "_buffer", "_group", "_held", "_latched", "_memories", "_scope", "_task", "_trace", "added_tools",
         "bodies", "built_generation", "chains", "clock", "flow", "header", "limits", "name", "queues",
-        "retry", "revision", "sent", "session", "signals", "state", "turning", "waiters",
+        "retry", "revision", "sent", "session", "signals", "state", "steps", "turning", "waiters",
     )  # fmt: skip
 
     session: Session
@@ -112,6 +114,7 @@ class Acts:
         self._buffer: list[Write] = []
         self._memories: Mapping[str, tuple[dict[str, Any], str]] = NO_MEMORIES
         self._trace: list[str] | None = None
+        self.steps: StepRunner | None = None
 
     def log(self, type: str, data: Frozen, **more: Any) -> Entry:
         """Append an entry that the state declares.

@@ -143,6 +143,17 @@ class Driver(Acts):
             self._group.start_soon(self._run_all)
         self.pump()
 
+    def pick_up(self, state: State) -> None:
+        """Go on in this state with a turn that another process began; ``turning`` says where it is."""
+        self.check_open()
+        self.state = state
+        self.tell("agent/status", status="running")
+        self.watch()
+        assert self._group is not None, "it was looked for just now"
+        self._task = 0
+        self._group.start_soon(self._run_all)
+        self.pump()
+
     def _broken_start(self, error: Exception, *, running: bool) -> None:
         if self.state in TURN_STATES:
             self._failed(error)
@@ -191,12 +202,12 @@ class Driver(Acts):
                         await self.signals.deliver()
                     if self._gates is not None:
                         await self._gate()
-                    event = (
-                        Event.CANCEL if self.turning.cause is not None else await EFFECTS[self.state](self)
-                    )
+                    effect = EFFECTS[self.state] if self.steps is None else self.steps.effect
+                    event = Event.CANCEL if self.turning.cause is not None else await effect(self)
                     if self.turning.cause is not None:
                         break
-                    self.go(event)
+                    if event is not None:
+                        self.go(event)
         except Exception as error:
             self._failed(error)
             if isinstance(error, InternalError | TransitionError):

@@ -143,7 +143,7 @@ async def pre_step(driver: Driver) -> Event:
 
 def _proposal(driver: Driver, messages: tuple[Message, ...]) -> PreStep:
     common = driver.common()
-    common["step"] += 1
+    common["step"] += not driver.session.brackets.step_open  # open where the step is picked up
     return PreStep(messages=messages, **common)
 
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 SHOWN = 300
 """So many characters of what the library says of one mistake are shown."""
+ANYTHING = freeze({"type": "object", "properties": {}})
+"""The schema that any arguments fit; the library is not needed for it."""
 _FIELD = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -34,7 +36,7 @@ class JsonParameters:
         self._tool = tool
         self._spec: Frozen | None = None
         self.schema: Frozen = freeze({"type": "object", "properties": {}, **schema})
-        self._validator = _validator(tool, plain_json(self.schema))
+        self._validator = _validator(tool, plain_json(self.schema)) if self.schema != ANYTHING else None
 
     def spec(self, name: str, description: str) -> Frozen:
         """Return what the model is told of a tool with these parameters."""
@@ -49,6 +51,8 @@ class JsonParameters:
             ToolArgumentError: If they do not fit.
         """
         args: dict[str, Any] = plain_json(given)
+        if self._validator is None:
+            return args
         try:
             wrong = [_problem(each) for each in _in_order(self._validator.iter_errors(args))]
         except Exception as error:  # a reference that leads nowhere, or a schema that never ends

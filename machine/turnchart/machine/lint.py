@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from itertools import product
+from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
 from turnchart.machine.config import Compaction, Limits, Queues, RetryPolicy
@@ -62,7 +63,8 @@ class Given:
     """What a flow says that bears on the table; what it leaves out has its default.
 
     Attributes:
-        tools: The names of its tools, each with the place of its entry; None where they are not known.
+        tools: The names of its tools, each with the place of its entry.
+        more_tools: It has others, whose names only a server knows; or its tools are not known at all.
         hooks: Its hooks, without the disabled ones.
         limits: What one turn may spend.
         queues: How many waiting messages are taken at once.
@@ -73,7 +75,8 @@ class Given:
         written: The settings that the flow writes itself: ``retry.base_delay``.
     """
 
-    tools: Mapping[str, Key] | None = None
+    tools: Mapping[str, Key] = field(default_factory=lambda: MappingProxyType(dict[str, Key]()))
+    more_tools: bool = False
     hooks: Sequence[GivenHook] = ()
     limits: Limits = field(default_factory=Limits)
     queues: Queues = field(default_factory=Queues)
@@ -205,9 +208,8 @@ def applied(table: Table, given: Given) -> Table:
 def _causes(table: Table, given: Given) -> Iterator[_Cause]:
     if given.limits.max_steps == 1:
         rows = _of(table, Event.SETTLE, ("results_due", "input_due"))
-        help = (
-            "what tools return never reaches the model: write 2 or more" if given.tools else "write 2 or more"
-        )
+        tools = "what tools return never reaches the model: " if given.tools or given.more_tools else ""
+        help = f"{tools}write 2 or more"
         yield _Cause(rows, ("limits", "max_steps"), "limits.max_steps is 1", help)
     key, why = _no_retry(given)
     if why:
@@ -287,12 +289,13 @@ def _hooks(table: Table, given: Given) -> Iterator[Finding]:
             why = f"state {' and '.join(state.shown for state in point.states)} is never reached"
         elif hook.tools is not None and not hook.tools:
             why = "its list of tools is empty"
-        elif hook.point in ("pre_tool", "tool") and given.tools == {}:
-            why = "the flow has no tools"
-        elif hook.point == "tool" and given.tools and not _left(hook, given):
-            why = "permissions deny every tool that it is asked about"
         elif hook.point == "compact" and given.compaction.strategy == "none":
             why = "compaction.strategy is none"
+        elif hook.point in ("pre_tool", "tool") and not given.more_tools:
+            if not given.tools:
+                why = "the flow has no tools"
+            elif hook.point == "tool" and not _left(hook, given):
+                why = "permissions deny every tool that it is asked about"
         if why:
             yield Finding("hook-never", f"hook {hook.id} at {hook.point} never runs: {why}",
                           "delete it, or change that", hook.key)  # fmt: skip
@@ -300,14 +303,14 @@ def _hooks(table: Table, given: Given) -> Iterator[Finding]:
 
 def _left(hook: GivenHook, given: Given) -> list[str]:
     """Return the tools that a hook is asked about and that may run."""
-    names = [name for name in given.tools or () if not _denied(name, given.permissions)]
+    names = [name for name in given.tools if not _denied(name, given.permissions)]
     return [
         name for name in names if hook.tools is None or any(fnmatchcase(name, glob) for glob in hook.tools)
     ]
 
 
 def _tools(given: Given) -> Iterator[Finding]:
-    for name, key in (given.tools or {}).items():
+    for name, key in given.tools.items():
         why = _denied(name, given.permissions)
         if why:
             text = f"no call of tool {name} ever runs: {why}"

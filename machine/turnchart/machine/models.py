@@ -83,9 +83,9 @@ class BlockEnd(NamedTuple):
 
 
 class UsageReport(NamedTuple):
-    """Tokens so far: input, output, cache_read, cache_write; and ``cost``, in US dollars, where it is known."""
+    """Tokens so far: input, output, cache_read, cache_write; and ``cost``, in US dollars, where known."""
 
-    usage: Mapping[str, int]
+    usage: Mapping[str, float]
 
     @property
     def type(self) -> str:

@@ -159,11 +159,9 @@ class Outfit(Driver):
         self.clock = clock or SYSTEM_CLOCK
         self._seed = seed
         self._random: Random | None = None
-        self.poll_steering = poll_steering
-        self.poll_follow_up = poll_follow_up
+        self.poll_steering, self.poll_follow_up = poll_steering, poll_follow_up
         self.root = _folder(os.getcwd()) if root is None else Path(root)
-        self.name = name
-        self.flow = flow
+        self.name, self.flow = name, flow
         self.mcp = _toolset(mcp) if mcp else None
         self._world: AgentWorld | None = None
         self.turning = Turning(self.session.brackets.turn)

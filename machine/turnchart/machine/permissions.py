@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 Verdict = Literal["allow", "ask", "deny"]
 _STRICTNESS: dict[Verdict, int] = {"allow": 0, "ask": 1, "deny": 2}
 _LISTS: tuple[Verdict, ...] = ("deny", "ask", "allow")
-_RULE = re.compile(r"([^()\s]+)(?:\((.+)\))?", re.DOTALL)
+_RULE = re.compile(r"([^()\s]+(?:\.[^()\n]*[^()\s])?)(?:\((.+)\))?", re.DOTALL)
+"""Behind the dot of a server a name may have spaces: servers name their tools as they like."""
 
 
 class Described(Protocol):

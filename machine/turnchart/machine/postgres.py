@@ -32,7 +32,8 @@ _CLAIM: Final[LiteralString] = f"""
     ON CONFLICT (id) DO UPDATE SET epoch = s.epoch + 1, holder = excluded.holder WHERE NOT {ALIVE}
     RETURNING epoch, entries"""
 _HOLDER: Final = """
-    SELECT w.key, w.name FROM turnchart.sessions s JOIN turnchart.writers w ON w.key = s.holder WHERE s.id = %s"""
+    SELECT w.key, w.name FROM turnchart.sessions s JOIN turnchart.writers w ON w.key = s.holder
+    WHERE s.id = %s"""
 _KEEP: Final = """
     WITH mine AS (SELECT id FROM turnchart.sessions WHERE id = %s AND epoch = %s FOR SHARE)
     INSERT INTO turnchart.outcomes SELECT id, %s, %s FROM mine
@@ -61,6 +62,7 @@ class PostgresStore:
         self._epoch: int | None = None
         self._next: int | None = None
         self._along: tuple[Statement, ...] = ()
+        self._lost = ""
 
     @property
     def where(self) -> str:
@@ -102,8 +104,8 @@ class PostgresStore:
 
     def _corrupt(self, seq: int, what: str) -> SessionCorrupt:
         return SessionCorrupt(
-            f"{self.where}: session {self.id}, entry {seq}: {what}. The database was damaged or changed by hand:"
-            " restore a copy"
+            f"{self.where}: session {self.id}, entry {seq}: {what}. The database was damaged or changed by"
+            " hand: restore a copy"
         )
 
     # -- writing -------------------------------------------------------------------------------
@@ -117,6 +119,7 @@ class PostgresStore:
         """
         if self._epoch is not None:
             return
+        self.check()
         self._database.enter()
         try:
             self._claim()
@@ -145,9 +148,23 @@ class PostgresStore:
             return "another object of this process; close that one first"
         return f"{name}; close it there, or wait until it ends"
 
+    def check(self) -> None:
+        """Raise where this object was the writer, and may not be it again.
+
+        Raises:
+            SessionLocked: Saying who took the session over.
+        """
+        if self._lost:
+            raise SessionLocked(self._lost)
+
+    def abandon(self) -> None:
+        """Give the lock up for good: what is appended from now on is refused."""
+        self._lost = f"session {self.id} ({self.where}) was left to another writer"
+        self.close()
+
     def along(self, *statements: Statement) -> None:
-        """Let the next append run these as well, in its transaction."""
-        self._along += statements
+        """Let the next append run these as well, in its transaction; none takes back what was not run yet."""
+        self._along = statements
 
     def append(self, entry: Entry) -> None:
         """Write one entry; takes the lock first if nobody did.
@@ -167,14 +184,19 @@ class PostgresStore:
         done = self._database.transact(((_APPEND, row), *self._along)) if self._along else None
         written = (self._database.execute(_APPEND, row) if done is None else done[0]).rowcount
         if written != 1 and not self._is_there(seq, line):
-            self._database.leave()
-            self._epoch = None
-            raise SessionLocked(
-                f"session {self.id} ({self.where}) was taken over by {self._holder()}, because this writer was"
-                " not heard of in time; nothing was written"
-            )
+            raise self._fenced()
         self._along = ()
         self._next = seq + 1
+
+    def _fenced(self) -> SessionLocked:
+        """Note that somebody else has become the writer, and return what to raise."""
+        self._lost = (
+            f"session {self.id} ({self.where}) was taken over by {self._holder()}, because this writer"
+            " was not heard of in time; nothing was written"
+        )
+        self._epoch = None
+        self._database.leave()
+        return SessionLocked(self._lost)
 
     def _is_there(self, seq: int, line: str) -> bool:
         """Return whether an append was stored whose answer was lost with the connection."""
@@ -185,22 +207,24 @@ class PostgresStore:
     # -- what steps came to --------------------------------------------------------------------
 
     def keep(self, key: str, line: str) -> None:
-        """Store what a step came to whose entry cannot be in the log yet; needs the lock.
+        """Store what a step came to whose entry cannot be in the log yet; takes the lock if nobody did.
 
         Raises:
             SessionLocked: If somebody else has taken the session over.
         """
-        done = self._database.execute(_KEEP, (self.id, self._epoch, key, line))
-        if self._epoch is None or done.rowcount != 1:
-            raise SessionLocked(f"session {self.id} ({self.where}) is written by {self._holder()}")
+        if self._epoch is None:
+            self.lock()
+        if self._database.execute(_KEEP, (self.id, self._epoch, key, line)).rowcount != 1:
+            raise self._fenced()
 
     def kept(self) -> dict[str, str]:
         """Return what ``keep`` stored, by key."""
         sql = "SELECT key, line FROM turnchart.outcomes WHERE session = %s"
-        return dict(self._database.execute(sql, (self.id,)).fetchall())
+        with self._database.used() as db:
+            return dict(db.execute(sql, (self.id,)).fetchall())
 
     def forget(self) -> None:
-        """Remove what ``keep`` stored."""
+        """Remove what ``keep`` stored, as the writer."""
         self._database.execute(
             "DELETE FROM turnchart.outcomes o USING turnchart.sessions s"
             " WHERE o.session = %s AND s.id = o.session AND s.epoch = %s",

@@ -6,9 +6,9 @@
     turnchart.entries(session, seq, type, time, line)   line: the entry as in a JSON-lines file
     turnchart.outcomes(session, key, line)      what steps of an open turn came to, see ``PostgresStore.keep``
 
-A process without a lease holds an advisory lock with the number of its row as long as its connection lasts, so
-the server knows at once when it died. A worker has a lease: it says ``seen`` again and again, and counts as
-dead when its lease ran out, whatever its connection says; so one that is merely stopped counts as dead too.
+A process without a lease holds an advisory lock with the number of its row as long as its connection lasts,
+so the server knows at once when it died. A worker has a lease: it says ``seen`` again and again, and counts
+as dead when its lease ran out, whatever its connection says; so one that is merely stopped is dead too.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ VERSION: Final = 1
 """The format that this program writes, and the newest that it reads."""
 PATIENCE = 30.0
 """Seconds for which a server that went away is asked again."""
-LOCK_CLASS: Final = 0x7475726E
+LOCK_CLASS: Final = 1953854062
 """Keeps the advisory locks of writers apart from those of other programs."""
 
 _SCHEMA: Final[tuple[LiteralString, ...]] = (
@@ -43,18 +43,18 @@ _SCHEMA: Final[tuple[LiteralString, ...]] = (
     """CREATE TABLE turnchart.writers (key integer PRIMARY KEY, name text NOT NULL, lease interval,
         seen timestamptz NOT NULL DEFAULT clock_timestamp())""",
     """CREATE TABLE turnchart.sessions (id text PRIMARY KEY, created double precision NOT NULL,
-        updated double precision NOT NULL, epoch bigint NOT NULL DEFAULT 0, entries integer NOT NULL DEFAULT 0,
-        holder integer) WITH (fillfactor = 50)""",
+        updated double precision NOT NULL, epoch bigint NOT NULL DEFAULT 0,
+        entries integer NOT NULL DEFAULT 0, holder integer) WITH (fillfactor = 50)""",
     """CREATE TABLE turnchart.entries (session text, seq integer, type text NOT NULL,
         time double precision NOT NULL, line text NOT NULL, PRIMARY KEY (session, seq))""",
     """CREATE TABLE turnchart.outcomes (session text, key text, line text NOT NULL,
         PRIMARY KEY (session, key))""",
 )
-ALIVE: Final[LiteralString] = f"""EXISTS (SELECT FROM turnchart.writers w WHERE w.key = s.holder AND CASE
+ALIVE: Final[LiteralString] = """EXISTS (SELECT FROM turnchart.writers w WHERE w.key = s.holder AND CASE
     WHEN w.lease IS NOT NULL THEN w.seen + w.lease > clock_timestamp()
     ELSE EXISTS (SELECT FROM pg_locks l WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 2
         AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-        AND l.classid = {LOCK_CLASS} AND l.objid::bigint = w.key) END)"""
+        AND l.classid = 1953854062 AND l.objid::bigint = w.key) END)"""
 """Of a row ``s`` of sessions: its holder is a process that is still there."""
 
 
@@ -118,9 +118,7 @@ class Database:
                 self._db.close()
                 self._db = None
 
-    def execute(
-        self, sql: LiteralString, args: Sequence[object] = (), *, again: bool = True
-    ) -> Cursor[Any]:
+    def execute(self, sql: LiteralString, args: Sequence[object] = (), *, again: bool = True) -> Cursor[Any]:
         """Run one statement, which is a transaction of its own.
 
         Where the connection is lost meanwhile nobody knows whether it took effect; ``again`` runs it again.
@@ -152,6 +150,14 @@ class Database:
                     if not self._lost(db) or not again or time.monotonic() > until:
                         raise
 
+    @contextmanager
+    def alone(self) -> Generator[Connection[Any]]:
+        """Keep the connection to oneself, for a transaction that is done once."""
+        with self._lock:
+            db = self._connected(time.monotonic() + PATIENCE)
+            with db.transaction():
+                yield db
+
     def _lost(self, db: Connection[Any]) -> bool:
         """Return whether the connection is gone; then the next call opens another."""
         if not (db.closed or db.broken):
@@ -172,7 +178,9 @@ class Database:
             except self.psycopg.OperationalError as error:
                 # A server that was there before may be just starting again.
                 if not self.key or time.monotonic() > until:
-                    raise SessionError(f"the database cannot be reached: {' '.join(str(error).split())}") from error
+                    raise SessionError(
+                        f"the database cannot be reached: {' '.join(str(error).split())}"
+                    ) from error
                 time.sleep(wait)
                 wait = min(1.0, wait * 2)
                 continue
@@ -196,8 +204,8 @@ class Database:
                 while not self.key:
                     key = SystemRandom().randrange(1, 1 << 31)
                     made = db.execute(
-                        "INSERT INTO turnchart.writers (key, name, lease) VALUES (%s, %s, %s * interval '1 s')"
-                        " ON CONFLICT DO NOTHING",
+                        "INSERT INTO turnchart.writers (key, name, lease)"
+                        " VALUES (%s, %s, %s * interval '1 s') ON CONFLICT DO NOTHING",
                         (key, self.name, self.lease),
                     )
                     self.key = key if made.rowcount else 0
@@ -209,10 +217,12 @@ class Database:
         db.execute("SELECT pg_advisory_lock(%s, %s)", (LOCK_CLASS, self.key))
 
     def _forget_writer(self) -> None:
-        if self.key and self._db is not None:
+        if (
+            self.key and self._db is not None and self.lease is None
+        ):  # a worker's turns are taken over by its row
             with suppress(self.psycopg.Error):
                 self._db.execute("DELETE FROM turnchart.writers WHERE key = %s", (self.key,))
-        self.key = 0
+        self.key, self.lease = 0, None
 
 
 _databases: WeakValueDictionary[str, Database] = WeakValueDictionary()
@@ -233,6 +243,12 @@ def database(dsn: str) -> Database:
 os.register_at_fork(after_in_child=_databases.clear)  # a child must not speak on what its parent opened
 
 
+def has_table(db: Connection[Any], name: str) -> bool:
+    """Return whether a table of ours is there; ``to_regclass`` would remember that it was not."""
+    sql = "SELECT FROM pg_tables WHERE schemaname = 'turnchart' AND tablename = %s"
+    return db.execute(sql, (name,)).rowcount == 1
+
+
 def _prepare(db: Connection[Any]) -> None:
     """Make the tables where there are none.
 
@@ -240,16 +256,18 @@ def _prepare(db: Connection[Any]) -> None:
         SessionError: If they are of a newer format, or the database is no UTF-8 one.
         SessionCorrupt: If they do not say of which.
     """
-    if db.execute("SELECT to_regclass('turnchart.meta')").fetchone() == (None,):
+    if not has_table(db, "meta"):
         _create(db)
-    found = db.execute("SELECT max(version), current_setting('server_encoding') FROM turnchart.meta").fetchone()
+    found = db.execute(
+        "SELECT max(version), current_setting('server_encoding') FROM turnchart.meta"
+    ).fetchone()
     version, encoding = found or (None, "")
     if type(version) is not int or version < 1:
         raise SessionCorrupt("the table turnchart.meta of the database does not say which format it has")
     if version > VERSION:
         raise SessionError(
-            f"the database was written by a newer Turnchart (format {version}, this one reads up to {VERSION});"
-            " upgrade Turnchart to open it"
+            f"the database was written by a newer Turnchart (format {version}, this one reads up to"
+            f" {VERSION}); upgrade Turnchart to open it"
         )
     if encoding != "UTF8":
         raise SessionError(f"the database has the encoding {encoding}; sessions need one with UTF8")
@@ -269,7 +287,7 @@ def _run(
 def _create(db: Connection[Any]) -> None:
     with db.transaction():
         db.execute("SELECT pg_advisory_xact_lock(%s, 0)", (LOCK_CLASS,))  # others may be at it, too
-        if db.execute("SELECT to_regclass('turnchart.meta')").fetchone() == (None,):
+        if not has_table(db, "meta"):
             for statement in _SCHEMA:
                 db.execute(statement)
             db.execute("INSERT INTO turnchart.meta VALUES (%s)", (VERSION,))

@@ -37,7 +37,7 @@ class Reply:
         tool_calls: What it asks for; calls without an id get a positional one.
         thinking: What it thinks first.
         chunks: The stream itself instead, delays in seconds among the chunks; a string is a text delta.
-        usage: Tokens: input, output, cache_read, cache_write.
+        usage: Tokens: input, output, cache_read, cache_write; and ``cost`` in US dollars.
         finish: Why it ends; None: tool_calls where it asks for tools, else stop.
         delay: Seconds before the first chunk, on the clock of the agent.
     """
@@ -46,7 +46,7 @@ class Reply:
     tool_calls: Sequence[ToolCall] = ()
     thinking: str = ""
     chunks: Sequence[Chunk | str | float] | None = None
-    usage: Mapping[str, int] | None = None
+    usage: Mapping[str, float] | None = None
     finish: FinishReason | None = None
     delay: float = 0
 
@@ -136,6 +136,11 @@ class ScriptedModel:
                 raise part
             else:
                 yield part
+
+    def skip(self, count: int) -> None:
+        """Leave out so many replies: another process played them."""
+        for _ in range(min(count, len(self._replies))):
+            self._replies.popleft()
 
     def drop(self) -> None:
         """Forget the replies that are left: for a run that was cut off on purpose."""

@@ -128,6 +128,22 @@ class Session(Tree, Projecting, Writers):
 
         return cls(SqliteStore(path, id, durability=durability))
 
+    @classmethod
+    def postgres(cls, dsn: str, id: str) -> Session:
+        """Open a session of a Postgres database, or create it (``pip install 'turnchart[durable]'``).
+
+        Args:
+            dsn: The address of the database, as in ``postgres://user:password@host/name``.
+            id: Which session.
+
+        Raises:
+            SessionError: If psycopg is not installed, or the database cannot be reached.
+            SessionCorrupt: If its tables were damaged.
+        """
+        from turnchart.machine.postgres import PostgresStore
+
+        return cls(PostgresStore(dsn, id))
+
     # -- writing -------------------------------------------------------------------------------
 
     def append(

@@ -127,8 +127,9 @@ class Answer:
         """
         run = self._run
         delta: Any = chunk
-        if delta.__class__ is not run.kind or delta[1] != run.block:
-            if delta.__class__ not in _DELTAS:
+        kind = chunk.__class__
+        if kind is not run.kind or delta[1] != run.block:
+            if kind not in _DELTAS:
                 return self._mark(chunk, time)
             run = self._begin(chunk)
         text = delta[0]

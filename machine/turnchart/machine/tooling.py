@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 CUT_WHILE_RUNNING = "Aborted while it ran; it may have taken effect in part."
 CUT_BEFORE_START = "Aborted before it started; it had no effect."
+MAY_HAVE_RUN = "it began before the program that ran it stopped, so it may have taken effect already"
 CUT_BEFORE_POST = "It finished, but the turn was aborted before its result had passed the post_tool hooks."
 
 
@@ -51,6 +52,8 @@ async def tooling(driver: Driver) -> Event:
     """Run the calls of the last answer."""
     agent, now = cast("Outfit", driver), driver.turning
     batch = Batch(agent, now.calls)
+    if agent.steps is not None:
+        batch.go_on()
     await batch.all()
     now.results = tuple(batch.results)
     now.owed = not batch.concluded
@@ -168,7 +171,8 @@ class Batch:
         agent, now = self._agent, self._agent.turning
         call = self._todo.popleft()
         self._started.append(call)
-        self._log_call(call, execution)
+        if call["id"] not in self._entries:
+            self._log_call(call, execution)
         if agent.signals.waiting:
             await agent.signals.deliver()
             if now.cause is not None:
@@ -186,6 +190,10 @@ class Batch:
             return None
         if args is None:
             self._refuse(call, str(error), "INVALID_ARGUMENTS")
+            return None
+        kept = None if agent.steps is None else agent.steps.kept(call["id"])
+        if kept is not None:
+            self._end(call, Done(kept, args))
             return None
         return await self._permit(call, tool, args)
 
@@ -227,11 +235,14 @@ class Batch:
                 return None
         ruling = agent.permissions.judge(tool, args, agent.root)
         word = stricter(ruling.verdict, decision)
+        again = word != "deny" and call["id"] in self._begun and tool.replayed == "unsafe"
+        word = "ask" if again else word
         if word == "deny":
             self._end(call, Done(denied(ruling.reason), args))
             return None
         if word == "ask":
-            asked = decision.reason if isinstance(decision, Ask) else ruling.reason
+            said = decision.reason if isinstance(decision, Ask) else ruling.reason
+            asked = MAY_HAVE_RUN if again else said
             refused = await self._approve(call, tool, args, asked)
             if now.cause is not None:
                 return None
@@ -253,7 +264,7 @@ class Batch:
     async def _approve(self, call: ToolCall, tool: Tool, args: dict[str, Any], reason: str) -> str | None:
         """Ask a person, outside every timeout and limit; return why not, or None."""
         agent, now = self._agent, self._agent.turning
-        if agent.approved_for_session(tool, args):
+        if agent.approved_for_session(tool, args) and reason != MAY_HAVE_RUN:
             return None
         common = {"turn": now.number, "step": now.step, "call_id": call.id}
         agent.log("approval/asked", Frozen(common, tool=tool.name, arguments=call.arguments, reason=reason))
@@ -323,7 +334,9 @@ class Batch:
         ctx = self._context(call, tool) if tool.takes_ctx else None
         self._begun.add(call["id"])
         try:
-            if "tool" in agent.chains:
+            if agent.steps is not None:
+                outcome = await agent.steps.run("tool", call["id"], partial(self._ran, ready, ctx, run))
+            elif "tool" in agent.chains:
                 outcome = await self._wrapped(ready, ctx)
             else:
                 outcome = await run(tool, args, ctx)
@@ -331,6 +344,10 @@ class Batch:
             if ctx is not None:
                 ctx.settled = True
         self._end(call, Done(outcome, args))
+
+    async def _ran(self, ready: Ready, ctx: ToolContext | None, run: Run) -> ToolOutcome:
+        wrapped = "tool" in self._agent.chains
+        return await (self._wrapped(ready, ctx) if wrapped else run(ready.tool, ready.args, ctx))
 
     def _context(self, call: ToolCall, tool: Tool) -> ToolContext:
         agent = self._agent
@@ -436,6 +453,13 @@ class Batch:
         self.concluded = self.concluded and outcome.terminate
         if outcome.added_tools:
             agent.added_tools |= set(outcome.added_tools)
+
+    def go_on(self) -> None:
+        """Leave out the calls that have a result, where another process began the step."""
+        open_calls, self.results = self._agent.session.brackets.calls, list(self._agent.turning.results)
+        self._todo = deque(call for call in self._todo if call["id"] in open_calls)
+        self.concluded = self.concluded and all(each.get("terminate") for each in self.results)
+        self.know({id for id, (state, _) in open_calls.items() if state == "called"})
 
     def know(self, begun: set[str]) -> None:
         """Learn from the log where these calls began."""

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from turnchart.machine.tool_schema import Parameters
 
 __all__ = [
-    "Effects", "Execution", "ExecutionOf", "Settings", "SubjectKind", "Tool", "ToolArgumentError",
+    "Effects", "Execution", "ExecutionOf", "Replay", "Settings", "SubjectKind", "Tool", "ToolArgumentError",
     "ToolContext", "ToolFailed", "failed", "hints_of", "json_object", "outcome_of",
     "outcome_of_error", "run_tool", "tool", "wants_context",
 ]  # fmt: skip
@@ -56,6 +56,9 @@ ExecutionOf = Callable[[dict[str, Any]], object]
 SubjectKind = Literal["text", "path", "shell"]
 """How permissions compare the subject: as it stands, as a path below the root, or as a shell command."""
 Effects = Literal["read"]
+Replay = Literal["idempotent", "keyed", "unsafe"]
+"""What happens to a call whose process died while it ran, where turns outlive their process: it runs again;
+it runs again with the same ``ToolContext.key``, by which the tool knows it; or a person is asked first."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 
@@ -105,6 +108,13 @@ class ToolContext:
         self._report = report
         self._thread = threading.get_ident()
 
+    @property
+    def key(self) -> str:
+        """The same for every try of this call, and for no other one: an idempotency key."""
+        called = (entry.seq for entry in reversed(self.log) if entry.type == "tool/call"
+                  and entry.data["call_id"] == self.call_id)  # fmt: skip
+        return f"{self.session_id}:{next(called, '')}:{self.call_id}"
+
     def progress(self, content: Content) -> None:
         """Tell those who watch how far the call is. May be called in the worker thread of a tool too."""
         if self.settled or self._report is None:
@@ -129,6 +139,7 @@ class Tool:
         subject: The parameter that permissions match.
         subject_kind: How they match it.
         effects: ``read`` where it changes nothing anywhere.
+        replay: See ``Replay``; None: idempotent where ``effects`` is ``read``, else unsafe.
         inline: Runs on the event loop although it is no ``async def``.
         timeout: Seconds that the driver gives one call; None where the tool itself sees to it.
         takes_ctx: It has the parameter ``ctx: ToolContext``.
@@ -144,6 +155,7 @@ class Tool:
     subject: str | None = None
     subject_kind: SubjectKind = "text"
     effects: Effects | None = None
+    replay: Replay | None = None
     inline: bool = False
     timeout: float | None = 120
     takes_ctx: bool = False
@@ -163,6 +175,8 @@ class Tool:
             self._refuse(f"subject_kind is {self.subject_kind!r}", "it must be text, path or shell")
         if self.effects not in (None, *get_args(Effects)):
             self._refuse(f"effects is {self.effects!r}", 'it must be "read", or left out')
+        if self.replay not in (None, *get_args(Replay)):
+            self._refuse(f"replay is {self.replay!r}", "it must be idempotent, keyed or unsafe")
         if self.timeout is not None and not self.timeout > 0:
             self._refuse(f"timeout is {self.timeout!r}", "it must be more than 0 seconds, or None")
 
@@ -179,6 +193,11 @@ class Tool:
     def spec(self) -> "Frozen":
         """Name, description and schema, as the model is told of them; the same object at every call."""
         return self._parameters().spec(self.name, self.description)
+
+    @property
+    def replayed(self) -> Replay:
+        """What happens to a call whose process died while it ran."""
+        return self.replay or ("idempotent" if self.effects == "read" else "unsafe")
 
     def parse(self, arguments: Mapping[str, Any] | str) -> dict[str, Any]:
         """Return checked arguments to call the function with.
@@ -236,6 +255,7 @@ class Settings(TypedDict, total=False):
     subject: str | None
     subject_kind: SubjectKind
     effects: Effects | None
+    replay: Replay | None
     inline: bool
     timeout: float | None
 

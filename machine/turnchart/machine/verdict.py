@@ -32,8 +32,8 @@ class Dispatch:
 
     @property
     def notable(self) -> bool:
-        """It decided, changed or failed, so it becomes an entry ``hook/result``."""
-        return self.decision is not None or self.changed != () or self.error is not None
+        """It decided, changed, failed or was passed over, so it becomes an entry ``hook/result``."""
+        return self.decision is not None or self.changed != () or self.error is not None or self.reason != ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,6 +121,7 @@ ROWS: dict[str, Row] = {
     "c": lambda bench: tools(bench, "c", 10),
     "d": streamed,
     "e": e,
+    "f": lambda _: agent().arun("hi"),
     "g": memory,
     "h": many,
 }

@@ -111,6 +111,7 @@ ROWS: dict[str, Row] = {
     "c": lambda bench: tools(bench, "c", 10),
     "d": streamed,
     "e": e,
+    "f": lambda _: Agent(Model()).run("hi"),
     "g": memory,
     "h": many,
 }

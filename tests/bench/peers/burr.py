@@ -149,6 +149,7 @@ ROWS: dict[str, Row] = {
     "c": lambda bench: turns(bench, "c", 10),
     "d": streamed,
     "e": e,
+    "f": lambda _: turn(application(asking(Model()))),
     "g": memory,
     "h": many,
 }

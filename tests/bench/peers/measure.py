@@ -141,7 +141,7 @@ async def _nothing() -> None:
     """Make nothing."""
 
 
-Row = Callable[[Bench], Coroutine[Any, Any, None]]
+Row = Callable[[Bench], Coroutine[Any, Any, object]]
 
 
 def history(length: int) -> list[tuple[str, str]]:

@@ -223,13 +223,14 @@ async def memory(bench: Bench) -> None:
         await agent.__aexit__(None, None, None)
 
 
+async def whole(agent: Agent) -> None:
+    async with agent:
+        await turn(agent)
+
+
 async def many(bench: Bench) -> None:
     def agent() -> Agent:
         return Agent(Model(delay=DELAY), tools=[add])
-
-    async def whole(agent: Agent) -> None:
-        async with agent:
-            await turn(agent)
 
     await bench.together("h", agent, turn)
     agents = [agent() for _ in range(AGENTS)]
@@ -244,6 +245,7 @@ ROWS: dict[str, Row] = {
     "c": ten_calls,
     "d": streamed,
     "e": long,
+    "f": lambda _: whole(Agent(Model(), tools=[add])),
     "g": memory,
     "h": many,
 }

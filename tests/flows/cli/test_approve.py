@@ -30,6 +30,8 @@ class Typist:
         ("no: use the other one", Refuse("use the other one")),
         ("n not on Fridays", Refuse("not on Fridays")),
         ("maybe", None),
+        ("a better idea: use the other one", None),
+        ("yes but only the first", None),
         ("", None),
     ],
 )
@@ -55,6 +57,8 @@ async def test_nobody_at_the_terminal() -> None:
     ("line", "answer"),
     [
         ('{"approve": "c1"}', Approve()),
+        ('{"approve": "c1", "session": true}', ApproveForSession()),
+        ('{"approve": "c1", "session": "yes"}', Approve()),
         ('{"refuse": "c1", "reason": "late"}', Refuse("late")),
         ('{"refuse": "c1"}', Refuse("refused")),
     ],

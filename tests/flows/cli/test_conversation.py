@@ -112,7 +112,7 @@ async def test_a_chat_is_a_turn_a_line(typed: Typed) -> None:
         conversation, err = talk(agent, typed("a\n"))
         assert await conversation.chat(()) == 0
         assert (said(agent), came(agent)) == (["a"], [(1, "completed", None)])
-    assert err.getvalue().startswith("Ctrl-C cuts off a turn, Ctrl-D leaves.\n> ")
+    assert err.getvalue().startswith("Ctrl-C cuts off a turn, Ctrl-D leaves, /help says more.\n> ")
 
 
 async def test_a_line_typed_while_it_works_steers(typed: Typed) -> None:
@@ -201,3 +201,35 @@ async def test_in_a_chat_an_interrupt_ends_a_turn_and_two_end_the_chat() -> None
             assert came(agent) == [(1, "aborted", CAUSE)]
             assert "Ctrl-D leaves, and so does Ctrl-C once more" in err.getvalue()
     os.close(writing)
+
+
+async def test_in_a_chat_of_lines_there_are_commands_too(typed: Typed) -> None:
+    async with Agent(ScriptedModel(["one", "two"])) as agent:
+        conversation, err = talk(agent, typed("/state\n/follow-up a\n//b\n/nope\n"))
+        assert await conversation.chat(()) == 0
+        assert sorted(said(agent)) == ["/b", "a"]
+    assert "idle (takes wake, maintain)\n" in err.getvalue()
+    assert "there is no /nope" in err.getvalue()
+
+
+async def test_a_chat_of_lines_gives_back_what_was_said(typed: Typed) -> None:
+    session = Session.memory()
+    async with Agent(ScriptedModel(["one"]), session=session) as agent:
+        await agent.prompt("hello")
+    seq = next(entry.seq for entry in session.entries if entry.type == "user/message")
+    async with Agent(ScriptedModel([]), session=session) as agent:
+        conversation, err = talk(agent, typed(f"/tree {seq}\n/quit\nnever\n"))
+        assert await conversation.chat(()) == 0
+        assert said(agent) == []
+    assert "to be said in another way: hello\n" in err.getvalue()
+
+
+async def test_a_chat_of_lines_ends_with_a_fork(typed: Typed) -> None:
+    session = Session.memory()
+    async with Agent(ScriptedModel(["one"]), session=session) as agent:
+        await agent.prompt("hello")
+    async with Agent(ScriptedModel([]), session=session) as agent:
+        conversation, _ = talk(agent, typed("/fork\nnever\n"))
+        assert await conversation.chat(()) == 0
+        assert conversation.next is not None
+        assert [each.text for each in conversation.next.context()] == ["hello", "one"]

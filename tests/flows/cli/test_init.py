@@ -38,3 +38,20 @@ def test_nothing_is_overwritten(cli: Cli, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["../up", "a/b", "", ".hidden", "a b"])
 def test_a_name_is_no_path(cli: Cli, name: str) -> None:
     assert cli("init", name).code == 2
+
+
+def test_a_flow_that_comes_along_is_copied_with_all_that_it_names(cli: Cli, tmp_path: Path) -> None:
+    ended = cli("init", "mine", "--from", "reviewer")
+    assert (ended.code, ended.out) == (
+        0, "mine.yaml, mine.test.yaml, house-rules.yaml: written\nnext:  turnchart check mine.yaml\n"
+    )  # fmt: skip
+    assert "\nname: mine\n" in (tmp_path / "mine.yaml").read_text("utf-8")
+    assert "#   turnchart run mine.yaml " in (tmp_path / "mine.yaml").read_text("utf-8")
+    assert cli("test", "mine.test.yaml").out.endswith("3 passed\n")
+    assert cli("init", "--from", "reviewer").err == "turnchart: house-rules.yaml is there already\n"
+    assert not (tmp_path / "reviewer.yaml").exists()
+
+
+def test_what_is_copied_must_be_there(cli: Cli) -> None:
+    ended = cli("init", "--from", "nobody")
+    assert (ended.code, "no flow 'nobody' comes along; there are: " in ended.err) == (2, True)

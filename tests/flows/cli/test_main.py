@@ -2,6 +2,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,8 @@ HEAVY = (
     "statemachine",
     "graphviz",
     "rich",
+    "prompt_toolkit",
+    "opentelemetry",
     "pygments",
     "pydantic_ai",
     "trio",
@@ -24,6 +27,8 @@ OURS = (
     "turnchart.machine.agent",
     "turnchart.diagrams",
 )
+
+OF_RUNNING = ("turnchart.machine.payloads", "turnchart.machine.tools", "turnchart.machine.verdict")
 
 
 def fresh(code: str) -> subprocess.CompletedProcess[str]:
@@ -43,7 +48,9 @@ def fresh(code: str) -> subprocess.CompletedProcess[str]:
     [
         (["--help"], (*HEAVY, *OURS, "pydantic", "yaml", "anyio")),
         (["run", "--help"], (*HEAVY, *OURS, "yaml", "anyio")),
-        (["check", "demo"], (*HEAVY, *OURS)),
+        (["check", "demo"], (*HEAVY, *OURS, "typer", *OF_RUNNING)),
+        (["check", "demo", "--strict"], (*HEAVY, *OURS, "typer", *OF_RUNNING)),
+        (["check", "demo", "--format", "text"], (*HEAVY, *OURS, *OF_RUNNING)),
         (["flows"], (*HEAVY, *OURS)),
         (["show", "demo", "--hooks"], (*HEAVY, *OURS)),
         (["schema"], (*HEAVY, *OURS)),
@@ -65,12 +72,14 @@ def test_help_names_the_commands_that_there_are(cli: Cli) -> None:
     assert ended.code == 0
     commands = ended.out.partition("Commands:")[2].splitlines()[1:]
     assert [line.split()[0] for line in commands if line.startswith("  ") and line[2] != " "] == [
-        "run", "check", "show", "diagram", "verify", "view", "flows", "schema", "init", "test", "hook", "sessions",
+        "run", "check", "show", "diagram", "verify", "view", "flows", "schema", "init", "test", "worker",
+        "hook", "sessions",
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    "arguments", [[], ["nothing"], ["run"], ["run", "demo", "--approve", "some"], ["run", "demo", "--x"]]
+    "arguments",
+    [[], ["nothing"], ["check"], ["run"], ["run", "demo", "--approve", "some"], ["run", "demo", "--x"]],
 )
 def test_wrong_usage(cli: Cli, arguments: list[str]) -> None:
     ended = cli(*arguments)
@@ -91,3 +100,21 @@ def test_a_reader_that_goes_away_is_no_crash() -> None:
     )
     ended = fresh(code)
     assert (ended.returncode, ended.stderr) == (1, "")
+
+
+def test_a_lone_command_is_called_by_its_name_and_says_so(cli: Cli) -> None:
+    assert cli("check", "--help").out.startswith("Usage: turnchart check [OPTIONS] ")
+    assert cli("check", "demo") == (0, "demo: no problems\n", "")
+    assert "No such command 'chek'. Did you mean 'check'" in cli("chek").err
+
+
+@pytest.mark.parametrize("switch", ["--strict", "--here", "--no-env", "--lint"])
+def test_switches_of_check_mean_the_same_however_they_are_read(switch: str, cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "flow.yaml").write_text(
+        "version: 1\nmodel: {id: a:b, api_key_env: NO_SUCH_KEY}\nlimits: {max_steps: 1}\n"
+        "hooks: {pre_tool: [{run: [no-such-program]}]}\n"
+    )
+    read_here = cli("check", switch, "flow.yaml")
+    assert read_here == cli("check", "flow.yaml", switch)
+    assert read_here == cli("check", "flow.yaml", switch, "--format", "text"), "typer reads these"
+    assert read_here != cli("check", "flow.yaml")

@@ -59,7 +59,11 @@ def started(
 
 
 def test_the_demo_from_end_to_end(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SystemClock, "sleep", lambda *_: checkpoint())  # what it waits for comes at once
+    async def pass_at_once(_: SystemClock, seconds: float) -> None:
+        assert seconds >= 0
+        await checkpoint()
+
+    monkeypatch.setattr(SystemClock, "sleep", pass_at_once)
     ended = cli("run", "demo")
     assert ended.code == 0
     assert ended.out.splitlines() == [
@@ -340,33 +344,54 @@ def test_both_streams_may_lead_into_one_pipe(flow: Write, tmp_path: Path) -> Non
     ]
 
 
-def test_a_chat_on_a_terminal(flow: Write, tmp_path: Path) -> None:
-    path = flow(ASKS)
+@contextmanager
+def chat(*arguments: str, cwd: Path, term: str) -> Generator[tuple[int, subprocess.Popen[bytes]]]:
+    """Start the program at a terminal of a kind; the terminal is yielded too."""
     person, terminal = pty.openpty()
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry),
         "NO_COLOR": "1",
+        "TERM": term,
     }
     with subprocess.Popen(
-        [*PROGRAM, "run", path, "--store", "log.jsonl"], cwd=tmp_path, env=environment,
+        [*PROGRAM, *arguments], cwd=cwd, env=environment,
         stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True,
     ) as process:  # fmt: skip
         os.close(terminal)
         try:
-            seen = until(person, "> ", "")
-            os.write(person, b"hi\n")
-            seen = until(person, "why: ", seen)
-            os.write(person, b"y\n")
-            seen = until(person, "completed after 2 steps\r\n> ", seen)
-            os.write(person, b"\x04")
-            seen = until(person, "verify it", seen)
-            assert process.wait(timeout=10) == 0
+            yield person, process
         finally:
             process.kill()
             os.close(person)
+
+
+def test_a_chat_on_a_terminal_that_cannot_be_drawn_on(flow: Write, tmp_path: Path) -> None:
+    with chat("run", flow(ASKS), "--store", "log.jsonl", cwd=tmp_path, term="dumb") as (person, process):
+        seen = until(person, "> ", "")
+        os.write(person, b"hi\n")
+        seen = until(person, "why: ", seen)
+        os.write(person, b"y\n")
+        seen = until(person, "completed after 2 steps\r\n> ", seen)
+        os.write(person, b"\x04")
+        seen = until(person, "verify it", seen)
+        assert process.wait(timeout=10) == 0
     assert "may shell run?" in seen
     assert "  shell ok: hi" in seen
     assert "\r\ndone\r\n" in seen
+
+
+def test_a_chat_on_a_terminal(flow: Write, tmp_path: Path) -> None:
+    with chat("run", flow(ASKS), "--store", "log.jsonl", cwd=tmp_path, term="xterm") as (person, process):
+        seen = until(person, "idle", "")
+        os.write(person, b"hi\r")
+        seen = until(person, "and why:", seen)
+        os.write(person, b"y\r")
+        seen = until(person, "done", seen)
+        os.write(person, b"\x04")
+        seen = until(person, "verify it", seen)
+        assert process.wait(timeout=10) == 0
+    assert "may shell run?" in seen
+    assert "  ok: hi" in seen
 
 
 def until(terminal: int, text: str, seen: str) -> str:

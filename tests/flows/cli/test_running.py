@@ -1,13 +1,16 @@
 import sys
+from collections.abc import Callable
+from io import StringIO, TextIOWrapper
 from pathlib import Path
 
 import pytest
 
 from turnchart.flows.cli.places import Shelf
-from turnchart.flows.cli.running import greeting, hints, program
+from turnchart.flows.cli.plan import Plan
+from turnchart.flows.cli.running import Run, greeting, hints, program, whole_terminal
 from turnchart.machine.agent import Agent
 from turnchart.machine.messages import Failure
-from turnchart.machine.scripted import ScriptedModel
+from turnchart.machine.scripted import Reply, ScriptedModel
 from turnchart.machine.session import Session
 
 SHELF = Shelf("sqlite", Path("kept here.db"), "kept here.db")
@@ -51,3 +54,41 @@ async def test_what_is_to_be_known_of_a_session_that_goes_on(tmp_path: Path) -> 
         "session log goes on in kept here.db",
         "  2 messages wait and will be taken first",
     ]
+
+
+@pytest.mark.parametrize(
+    ("term", "terminals", "whole"),
+    [("xterm", 3, True), ("xterm", 2, False), ("dumb", 3, False), (None, 3, False)],
+)
+def test_a_terminal_that_can_be_drawn_on(
+    term: str | None, terminals: int, whole: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        stream = StringIO()
+        monkeypatch.setattr(stream, "isatty", lambda is_one=number < terminals: is_one)
+        monkeypatch.setattr(sys, name, stream)
+    monkeypatch.delenv("TERM", raising=False)
+    if term is not None:
+        monkeypatch.setenv("TERM", term)
+    assert whole_terminal() is whole
+
+
+def test_a_fork_goes_on_in_the_same_run(
+    typed: Callable[[str], TextIOWrapper], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    shelf = Shelf("folder", tmp_path)
+    made: list[Agent] = []
+
+    def again(session: Session) -> Agent:
+        made.append(Agent(ScriptedModel(default=Reply("ok")), session=session, name="chat"))
+        return made[-1]
+
+    monkeypatch.setattr(sys, "stdin", typed("hello\n"))
+    first = Run(again(shelf.open("first", "chat")), Plan(()), shelf, {"digest": "1"}, again=again)
+    assert first.whole() == 0
+    monkeypatch.setattr(sys, "stdin", typed("/fork\n"))
+    second = Run(again(shelf.open("first", "chat")), Plan(()), shelf, {"digest": "1"}, again=again)
+    assert second.whole() == 0
+    assert len(made) == 3
+    assert made[2].session.id in shelf.ids()
+    assert [each.text for each in made[2].session.context()] == ["hello", "ok"]

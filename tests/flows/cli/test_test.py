@@ -120,7 +120,7 @@ def test_a_tool_that_acts_for_real_needs_somebody_who_agreed(
     files(f"version: 1\nflow: flow.yaml\ntests:\n  - {case}\n", "version: 1\nmodel: test\ntools: [shell]\n")
     ended = cli("test")
     assert ended.code == 3
-    assert "the tool \"shell\" would act for real" in ended.err
+    assert 'the tool "shell" would act for real' in ended.err
     assert "flow.test.yaml:4:" in ended.err
     assert cli("test", "--trust").code == 0
     assert not (tmp_path / "made").exists()

@@ -105,7 +105,9 @@ class Loopback:
         body = await reader.readexactly(int(headers.get("content-length", 0)))
         self.heard.append(Heard(head.split()[1].decode(), headers, json.loads(body) if body else None))
         if not self.answers:
-            answer = Wire([b'{"error": {"message": "the test has no more answers"}}'], 400, type="application/json")
+            answer = Wire(
+                [b'{"error": {"message": "the test has no more answers"}}'], 400, type="application/json"
+            )
         else:
             answer = self.answers[0] if self._forever and len(self.answers) == 1 else self.answers.popleft()
         return await self._answer(answer, reader, writer)

@@ -4,10 +4,10 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from tests.machine.providers.loopback import HOLD, Wire, events, refused
+
 from turnchart.machine import Failure, Reply, ToolCall
 from turnchart.machine.models import TextDelta
-
-from tests.machine.providers.loopback import HOLD, Wire, events, refused
 
 Frames = Callable[[Reply], list[Any]]
 
@@ -39,7 +39,7 @@ def ended(reply: Reply) -> str:
 
 
 def used(reply: Reply) -> tuple[int, int, int, int]:
-    usage: Mapping[str, int] = reply.usage or {}
+    usage: Mapping[str, Any] = reply.usage or {}
     names = ("input", "output", "cache_read", "cache_write")
     counts = [usage.get(name, 0) for name in names]
     return counts[0], counts[1], counts[2], counts[3]
@@ -105,6 +105,7 @@ def _numbered(items: Iterator[Any]) -> Iterator[Any]:
 
 
 def _responses(reply: Reply) -> Iterator[Any]:
+    item: dict[str, Any]
     yield {"type": "response.created", "response": {**_RESPONSE, "status": "in_progress"}}
     at = 0
     if reply.thinking:
@@ -157,12 +158,17 @@ def _function(call: ToolCall, at: int) -> Iterator[Any]:
 def _responded(reply: Reply) -> dict[str, Any]:
     given, out, read, write = used(reply)
     usage = {
-        "input_tokens": given + read + write, "output_tokens": out, "total_tokens": given + read + write + out,
+        "input_tokens": given + read + write, "output_tokens": out,
+        "total_tokens": given + read + write + out,
         "input_tokens_details": {"cached_tokens": read, "cache_write_tokens": write},
         "output_tokens_details": {"reasoning_tokens": 0},
     }  # fmt: skip
     cut = ended(reply) == "max_tokens"
-    done = {**_RESPONSE, "status": "incomplete" if cut else "completed", "usage": usage if reply.usage else None}
+    done = {
+        **_RESPONSE,
+        "status": "incomplete" if cut else "completed",
+        "usage": usage if reply.usage else None,
+    }
     if cut:
         done["incomplete_details"] = {"reason": "max_output_tokens"}
     return {"type": "response.incomplete" if cut else "response.completed", "response": done}
@@ -188,7 +194,7 @@ def _anthropic(reply: Reply) -> Iterator[Any]:
         "input_tokens": given, "output_tokens": 0, "cache_read_input_tokens": read,
         "cache_creation_input_tokens": write,
     }  # fmt: skip
-    message = {
+    message: dict[str, Any] = {
         "id": "msg_1", "type": "message", "role": "assistant", "content": [], "model": "claude-sonnet-5",
         "stop_reason": None, "stop_sequence": None, "usage": usage,
     }  # fmt: skip
@@ -213,8 +219,8 @@ def _anthropic(reply: Reply) -> Iterator[Any]:
         yield {"type": "content_block_stop", "index": at}
         at += 1
     for call in reply.tool_calls:
-        block = {"type": "tool_use", "id": call.id, "name": call.name, "input": {}}
-        yield {"type": "content_block_start", "index": at, "content_block": block}
+        asked: dict[str, Any] = {"type": "tool_use", "id": call.id, "name": call.name, "input": {}}
+        yield {"type": "content_block_start", "index": at, "content_block": asked}
         for half in halves(call):
             yield delta(at, type="input_json_delta", partial_json=half)
         yield {"type": "content_block_stop", "index": at}
@@ -280,7 +286,8 @@ _OPENAI: Mapping[str, tuple[str, str | None, str]] = {
     "no_model": ("invalid_request_error", "model_not_found", "The model does not exist"),
     "quota": ("insufficient_quota", "insufficient_quota", "You exceeded your current quota"),
     "context_window": (
-        "invalid_request_error", "context_length_exceeded", "This model's maximum context length is 10 tokens",
+        "invalid_request_error", "context_length_exceeded",
+        "This model's maximum context length is 10 tokens",
     ),
 }  # fmt: skip
 _ANTHROPIC: Mapping[str, tuple[str, str | None, str]] = {
@@ -302,7 +309,8 @@ _GOOGLE: Mapping[str, tuple[int, str, str]] = {
     "no_model": (404, "NOT_FOUND", "models/nothing is not found"),
     "quota": (400, "FAILED_PRECONDITION", "Please enable billing on your project"),
     "context_window": (
-        400, "INVALID_ARGUMENT", "The input token count (9) exceeds the maximum number of tokens allowed (5).",
+        400, "INVALID_ARGUMENT",
+        "The input token count (9) exceeds the maximum number of tokens allowed (5).",
     ),
 }  # fmt: skip
 

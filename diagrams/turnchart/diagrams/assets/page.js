@@ -3,7 +3,7 @@
   const data = JSON.parse(document.getElementById("data").textContent);
   const $ = (id) => document.getElementById(id);
   const entries = data.entries || [];
-  const ROW = 30, AROUND = 15, SAVE = 500, SHOWN_MESSAGES = 40, AGAIN = 50, REDRAW = 2000, LEAST = 0.6;
+  const ROW = 30, AROUND = 15, SAVE = 500, SHOWN_MESSAGES = 40, AGAIN = 50, REDRAW = 1000, LEAST = 0.6;
 
   // -- small helpers ---------------------------------------------------------------------------
 
@@ -112,24 +112,36 @@
     }
     if (data.sequence && !chartAlone) await picture($("sequence"), data.sequence);
     light();
-    if (!entries.length && drawn <= 2) boxes.get("idle")?.scrollIntoView({ block: "nearest", inline: "center" });
+    if (!entries.length && drawn <= 2) reveal(boxes.get("idle"));
     root.dataset.ready = "true";
   }
   function draw(chartAlone) {
     delete root.dataset.ready;
     return (drawing = drawing.then(() => drawAll(chartAlone)));
   }
+  let lit = null;
   function light() {
-    for (const box of boxes.values()) box.classList.remove("lit");
-    if (!entries.length) return;
-    const box = boxes.get(entries[at].state);
-    box?.classList.add("lit");
-    box?.scrollIntoView({ block: "nearest", inline: "nearest" });
+    const box = entries.length ? boxes.get(entries[at].state) : undefined;
+    if (box === lit) return;
+    lit?.classList.remove("lit");
+    lit = box;
+    lit?.classList.add("lit");
+    reveal(lit);
+  }
+  // Scroll the chart, and nothing around it, until a box can be seen.
+  function reveal(box) {
+    if (!box) return;
+    const [frame, place] = [$("chart").getBoundingClientRect(), box.getBoundingClientRect()];
+    const hidden = place.left < frame.left || place.right > frame.right || place.top < frame.top || place.bottom > frame.bottom;
+    if (!hidden) return;
+    $("chart").scrollBy(
+      (place.left + place.right - frame.left - frame.right) / 2, (place.top + place.bottom - frame.top - frame.bottom) / 2,
+    );
   }
   const resize = (factor) => {
     zoom = factor === 0 ? 1 : Math.min(4, Math.max(0.25, zoom * factor));
     fitAll();
-    light();
+    reveal(lit);
   };
   $("smaller").addEventListener("click", () => resize(1 / 1.25));
   $("larger").addEventListener("click", () => resize(1.25));
@@ -162,18 +174,13 @@
     made.style.top = `${index * ROW}px`;
     made.setAttribute("role", "option");
     made.setAttribute("aria-posinset", index + 1);
-    made.setAttribute("aria-setsize", entries.length);
-    made.setAttribute("aria-selected", index === at);
     made.setAttribute("aria-label", `${entry.seq}, ${shownState(entry)}: ${entry.from} to ${entry.to}, ${entry.label}`);
-    made.classList.toggle("now", index === at);
-    made.classList.toggle("later", index > at);
-    made.classList.toggle("match", matched.has(index));
-    made.classList.toggle("refused", data.refused === entry.seq);
     const [from, to] = [place(entry.from), place(entry.to)];
     const words = make("span", entry.label, "words");
     words.title = `${entry.seq} ${entry.from} to ${entry.to}: ${entry.label}`;
     const left = Math.min(from, to);
     words.style.left = left > 55 ? "auto" : `${left}%`;
+    words.style.maxWidth = `${left > 55 ? Math.max(from, to) : 100 - left}%`;
     if (left > 55) words.style.right = `${100 - Math.max(from, to)}%`;
     made.append(words);
     if (from === to) {
@@ -190,15 +197,34 @@
     made.addEventListener("click", () => show(index));
     return made;
   };
+  const mark = (made, index) => {
+    made.setAttribute("aria-setsize", entries.length);
+    made.setAttribute("aria-selected", index === at);
+    made.classList.toggle("now", index === at);
+    made.classList.toggle("later", index > at);
+    made.classList.toggle("match", matched.has(index));
+    made.classList.toggle("refused", data.refused === entries[index].seq);
+  };
+  const rows = new Map();
   const inSight = () => {
     const box = $("scroll");
-    $("lanes").style.marginRight = `${box.offsetWidth - box.clientWidth}px`;
     const first = Math.max(0, Math.floor(box.scrollTop / ROW) - AROUND);
     const last = Math.min(entries.length - 1, Math.ceil((box.scrollTop + box.clientHeight) / ROW) + AROUND);
-    $("rows").style.height = `${entries.length * ROW}px`;
-    const rows = [];
-    for (let i = first; i <= last; i++) rows.push(row(i));
-    $("rows").replaceChildren(...rows);
+    const height = `${entries.length * ROW}px`;
+    if ($("rows").style.height !== height) $("rows").style.height = height;
+    for (const [i, made] of rows) {
+      if (i >= first && i <= last) continue;
+      made.remove();
+      rows.delete(i);
+    }
+    // They stand in the order of the entries, which is that in which they are read out.
+    for (let i = last; i >= first; i--) {
+      if (!rows.has(i)) {
+        rows.set(i, row(i));
+        $("rows").insertBefore(rows.get(i), rows.get(i + 1) ?? null);
+      }
+      mark(rows.get(i), i);
+    }
   };
   const scrollTo = (index) => {
     const box = $("scroll");
@@ -212,13 +238,8 @@
 
   const MESSAGES = { "user/message": "user", "assistant/message": "assistant", "tool/result": "tool", "custom_message": "custom", "system/message": "system" };
   const SUMMARIES = { compaction: "summary", branch_summary: "summary of a branch" };
-  function moment() {
-    const entry = entries[at];
-    const lists = waiting(at);
-    const queued = Object.entries(lists).flatMap(([name, texts]) => texts.map((text) => `${name}: ${text}`));
-    list($("inbox"), queued, "nothing waits");
-    $("inbox-count").textContent = queued.length ? `(${queued.length})` : "";
-    const decided = [], said = [];
+  function decisions() {
+    const decided = [];
     for (let i = at; i >= 0; i--) {
       const { type, data: told } = entries[i];
       if (type === "hook/result") {
@@ -227,15 +248,32 @@
       }
       if (type === "turn/start" || (type === "turn/end" && i < at)) break;
     }
-    // Up the branch, which need not be what was written right before.
-    let on = entry.type === "leaf" ? entries[entry.data.target] : entry;
-    for (; on && said.length < SHOWN_MESSAGES; on = on.parent === null ? undefined : entries[on.parent]) {
-      if (on.type in MESSAGES) said.unshift(`${MESSAGES[on.type]}: ${textOf(on.data.message)}`);
-      else if (on.type in SUMMARIES) said.unshift(`${SUMMARIES[on.type]}: ${on.data.summary}`);
-    }
     list($("hooks"), decided, "no hook decided anything");
-    list($("messages"), said, "nothing was said yet");
-    $("messages").scrollTop = $("messages").scrollHeight;
+  }
+  let said;
+  function conversation(entry) {
+    // Up the branch, which need not be what was written right before.
+    const lines = [];
+    let on = entry.type === "leaf" ? entries[entry.data.target] : entry;
+    for (; on && lines.length < SHOWN_MESSAGES; on = on.parent === null ? undefined : entries[on.parent]) {
+      const talks = on.type in MESSAGES || on.type in SUMMARIES;
+      if (talks && !lines.length && on === said) return; // it is shown already
+      if (talks && !lines.length) said = on;
+      if (on.type in MESSAGES) lines.unshift(`${MESSAGES[on.type]}: ${textOf(on.data.message)}`);
+      else if (talks) lines.unshift(`${SUMMARIES[on.type]}: ${on.data.summary}`);
+    }
+    if (!lines.length) said = undefined;
+    list($("messages"), lines, "nothing was said yet");
+    requestAnimationFrame(() => { $("messages").scrollTop = $("messages").scrollHeight; });
+  }
+  function moment() {
+    const entry = entries[at];
+    const lists = waiting(at);
+    const queued = Object.entries(lists).flatMap(([name, texts]) => texts.map((text) => `${name}: ${text}`));
+    list($("inbox"), queued, "nothing waits");
+    $("inbox-count").textContent = queued.length ? `(${queued.length})` : "";
+    decisions();
+    conversation(entry);
     $("entry").textContent = JSON.stringify({ seq: entry.seq, type: entry.type, time: entry.time, data: entry.data }, null, 2);
     const since = Math.max(0, entry.time - entries[0].time);
     $("where").textContent = `${at + 1} of ${entries.length}, ${since.toFixed(2)} s, ${shownState(entry)}: ${entry.type}`;
@@ -374,21 +412,23 @@
 
   // -- entries that come later -------------------------------------------------------------------------------
 
-  let redrawn = 0;
+  let redraw = null, before = "";
   const take = (more) => {
     const start = more.entries.length ? more.entries[0].seq : entries.length;
-    const grown = start + more.entries.length > entries.length;
     const following = at >= entries.length - 1;
     more.entries.forEach((entry, i) => { entries[start + i] = entry; });
+    said = undefined;
+    rows.clear();
+    $("rows").replaceChildren();
     saved.length = Math.min(saved.length, Math.floor(start / SAVE) + 1);
     haystack.length = Math.min(haystack.length, start);
     data.refused = more.refused;
     data.rows = more.rows;
-    if (more.state !== data.state && performance.now() - redrawn > REDRAW) {
+    if (more.state !== data.state) {
       data.state = more.state;
-      draw(true).then(() => { redrawn = performance.now(); });
+      redraw ??= setTimeout(() => { redraw = null; draw(true); }, REDRAW);
     }
-    if (!grown) return;
+    if (!entries.length) return;
     $("slider").max = String(entries.length - 1);
     if (matches.length || $("search").value) search();
     if (!$("tables").hidden) fillTables();
@@ -400,7 +440,9 @@
       // What comes later can tell more of what was told last.
       const answer = await fetch(`${data.live}?from=${Math.max(0, entries.length - AGAIN)}`, { cache: "no-store" });
       if (!answer.ok) throw new Error((await answer.text()).trim());
-      take(await answer.json());
+      const text = await answer.text();
+      if (text !== before) take(JSON.parse(text));
+      before = text;
       root.dataset.live = "on";
       $("live").textContent = "following";
     } catch (error) {
@@ -424,7 +466,7 @@
       lane.style.left = `${place(part)}%`;
       return lane;
     }));
-    $("rows").style.setProperty("--lanes", String(data.parts.length));
+    $("scroll").style.setProperty("--lanes", String(data.parts.length));
     $("scroll").addEventListener("scroll", inSight, { passive: true });
     $("slider").addEventListener("input", () => { stop(); show(Number($("slider").value)); });
     $("search").addEventListener("input", search);
@@ -433,7 +475,10 @@
     $("play").addEventListener("click", play);
     const moves = { first: () => 0, back: () => at - 1, next: () => at + 1, last: () => entries.length - 1 };
     for (const [id, to] of Object.entries(moves)) $(id).addEventListener("click", () => { stop(); show(to()); });
-    new ResizeObserver(inSight).observe($("scroll"));
+    new ResizeObserver(() => {
+      $("lanes").style.marginRight = `${$("scroll").offsetWidth - $("scroll").clientWidth}px`;
+      inSight();
+    }).observe($("scroll"));
     if (!entries.length) $("where").textContent = "no entries yet";
     show(0);
     $("live").hidden = !data.live;

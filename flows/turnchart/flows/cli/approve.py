@@ -23,6 +23,8 @@ BEFOREHAND: Final[Mapping[Beforehand, Approver]] = {
     "all": approve_all, "reads": approve_reads, "none": approve_none,
 }  # fmt: skip
 NOBODY: Final = "no approver"
+CHOICES: Final = "[y]es, [a]lways in this session, [n]o and why:"
+"""What a person may answer."""
 
 Read = Callable[[], Awaitable[str | None]]
 """Gives the next line that somebody typed, None when there are no more."""
@@ -34,7 +36,7 @@ def at_terminal(screen: Screen, read: Read) -> Approver:
     async def approver(question: Question, /) -> Answer:
         screen.line(asks(question), "ask")
         while True:
-            screen.ask("  [y]es, [a]lways in this session, [n]o and why:")
+            screen.ask(f"  {CHOICES}")
             line = await read()
             if line is None:
                 screen.line("")
@@ -47,15 +49,18 @@ def at_terminal(screen: Screen, read: Read) -> Approver:
 
 
 def answered(line: str) -> Answer | None:
-    """Return what a typed line answers; None where it is no answer."""
+    """Return what a typed line answers; None where it is no answer.
+
+    A yes stands alone: "a better idea: ..." begins like one and is none.
+    """
     word, _, reason = line.strip().partition(" ")
-    match word.lower().rstrip(",:"):
-        case "y" | "yes":
+    match word.lower().rstrip(",:"), reason.strip():
+        case "y" | "yes", "":
             return Approve()
-        case "a" | "always":
+        case "a" | "always", "":
             return ApproveForSession()
-        case "n" | "no":
-            return Refuse(reason.strip() or "the user said no")
+        case "n" | "no", why:
+            return Refuse(why or "the user said no")
         case _:
             return None
 
@@ -87,7 +92,7 @@ def decoded(line: str, id: str) -> Answer | str:
     if isinstance(given, dict):
         fields = cast("dict[str, Any]", given)
         if fields.get("approve") == id:
-            return Approve()
+            return ApproveForSession() if fields.get("session") is True else Approve()
         if fields.get("refuse") == id:
             return Refuse(str(fields.get("reason") or "refused"))
     return f'write {{"approve": "{id}"}} or {{"refuse": "{id}", "reason": "..."}}'

@@ -5,6 +5,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
+from anyio import to_thread
+
 from turnchart.flows.cli.places import Shelf
 from turnchart.flows.cli.words import one_line, text_of
 from turnchart.machine.agent import Agent
@@ -14,7 +16,7 @@ from turnchart.machine.session import Session
 from turnchart.machine.table import LIFECYCLE
 
 if TYPE_CHECKING:
-    from turnchart.flows.cli.diagram import Format
+    from turnchart.flows.cli.diagram import Format, View
 
 Say = Callable[[str], None]
 _WORD: Final = re.compile(r"/([a-z][a-z-]*)(?:\s+(.*))?", re.DOTALL)
@@ -47,7 +49,9 @@ class Commands:
             return False
         command = COMMANDS.get(found[1])
         if command is None:
-            self._say(f"there is no /{found[1]}; /help lists what there is, and //{found[1]} says it to the agent")
+            self._say(
+                f"there is no /{found[1]}; /help lists what there is, and //{found[1]} says it to the agent"
+            )
             return True
         try:
             await command.run(self, (found[2] or "").strip())
@@ -71,7 +75,11 @@ class Commands:
         taken = ", ".join(event.value for event in LIFECYCLE.accepts(agent.state))
         self._say(f"{agent.state.shown} (takes {taken})")
         now = agent.turning
-        self._say(f"turn {now.number}, step {now.step}" if agent.status == "running" else f"{now.number} turns so far")
+        self._say(
+            f"turn {now.number}, step {now.step}"
+            if agent.status == "running"
+            else f"{now.number} turns so far"
+        )
         self._say(f"model {one_line(agent.session.view.model or agent.model_id)}")
         self._say(f"tools {one_line(', '.join(agent.active_tools()), None) or 'none'}")
         self._say(f"session {one_line(agent.session.id)}, {len(agent.session.entries)} entries")
@@ -110,7 +118,9 @@ class Commands:
         if said:
             moved = await self._agent.navigate(_seq(said))
             self.draft = moved.text
-            self._say("before the first entry now" if moved.leaf is None else f"behind entry {moved.leaf} now")
+            self._say(
+                "before the first entry now" if moved.leaf is None else f"behind entry {moved.leaf} now"
+            )
             return
         from turnchart.flows.cli.sessions_tree import tree
 
@@ -150,13 +160,14 @@ class Commands:
         from turnchart.flows.cli.diagram import draw
 
         session = self._agent.session
-        file = Path(said or f"{re.sub(r'[^\w.-]', '-', session.id)}.html")
+        file = Path(said or re.sub(r"[^\w.-]", "-", session.id) + ".html")
         format = _FORMATS.get(file.suffix)
         if format is None:
             raise ValueError(f"{file.name} must end with one of: {', '.join(_FORMATS)}")
-        view = "state" if format in ("dot", "svg", "png") else "sequence"
+        view: View = "state" if format in ("dot", "svg", "png") else "sequence"
         drawn = session_overlay(session.entries, f"session {session.id}")
-        file.write_bytes(draw(drawn, view, format, detail=False))
+        made = draw(drawn, view, format, detail=False)
+        await to_thread.run_sync(file.write_bytes, made)
         self._say(f"drawn in {one_line(str(file), None)}")
 
     async def _follow_up(self, said: str) -> None:

@@ -7,12 +7,16 @@ from typing import Final
 import anyio
 from anyio.abc import TaskStatus
 
+from turnchart.flows.cli.commands import Commands, unslashed
 from turnchart.flows.cli.inputs import play
 from turnchart.flows.cli.lines import Lines
+from turnchart.flows.cli.places import MEMORY, Shelf
 from turnchart.flows.cli.render import Screen
+from turnchart.flows.cli.words import one_line
 from turnchart.flows.script import ScriptInput
 from turnchart.machine.agent import Agent
 from turnchart.machine.errors import TurnFailed
+from turnchart.machine.session import Session
 from turnchart.machine.turn import Turn
 
 COMPLETED, OTHERWISE, INTERRUPTED = 0, 1, 130
@@ -31,10 +35,12 @@ class Conversation:
         agent: Open already.
         screen: Where words to the person at the terminal go.
         lines: What that person types.
+        shelf: Where its session is kept.
     """
 
-    def __init__(self, agent: Agent, screen: Screen, lines: Lines) -> None:
+    def __init__(self, agent: Agent, screen: Screen, lines: Lines, shelf: Shelf = MEMORY) -> None:
         self._agent = agent
+        self._commands = Commands(agent, shelf, screen.line)
         self._screen = screen
         self._lines = lines
         self._interrupted = False
@@ -59,11 +65,11 @@ class Conversation:
         """Take prompts line by line until there are no more; a line typed while a turn runs steers it."""
 
         async def talk() -> int:
-            self._screen.line("Ctrl-C cuts off a turn, Ctrl-D leaves.")
+            self._screen.line("Ctrl-C cuts off a turn, Ctrl-D leaves, /help says more.")
             stop = self._agent.on("agent/status", lambda signal, _: self._prompted(signal.data["status"]))
             self._prompted("idle")
-            while (line := await self._lines.read()) is not None:
-                self._take(line)
+            while not self._left and (line := await self._lines.read()) is not None:
+                await self._take(line)
             self._over = True
             if self._asked is not None:
                 self._asked.give(None)
@@ -73,6 +79,15 @@ class Conversation:
             return COMPLETED
 
         return await self._interruptible(talk, inputs)
+
+    @property
+    def next(self) -> Session | None:
+        """The session that the chat goes on with; None to leave."""
+        return self._commands.next
+
+    @property
+    def _left(self) -> bool:
+        return self._commands.leaving or self._commands.next is not None
 
     async def answer(self) -> str | None:
         """Return the next line that is typed, which answers a question; None when there are no more."""
@@ -97,16 +112,21 @@ class Conversation:
             return INTERRUPTED
         return COMPLETED if turn.reason == "completed" else OTHERWISE
 
-    def _take(self, line: str) -> None:
+    async def _take(self, line: str) -> None:
         self._leaving = False
         if self._asked is not None:
             self._asked.give(line)
         elif not line.strip():
             self._prompted(self._agent.status)
+        elif await self._commands.take(line):
+            if self._commands.draft:
+                self._screen.line(f"to be said in another way: {one_line(self._commands.draft)}")
+                self._commands.draft = ""
+            self._prompted(self._agent.status)
         elif self._agent.status == "running":
-            self._agent.steer(line)
+            self._agent.steer(unslashed(line))
         else:
-            self._agent.follow_up(line)
+            self._agent.follow_up(unslashed(line))
 
     def _prompted(self, status: str) -> None:
         if status == "idle":

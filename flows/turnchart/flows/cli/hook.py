@@ -34,12 +34,13 @@ def list_hooks(
 ) -> None:
     """List the hooks that a flow can name, with their points and parameters."""
     from turnchart.flows.check import known_here
+    from turnchart.flows.cli.words import escaped, plain
     from turnchart.flows.problems import exit_code, render_all
     from turnchart.hooks.registry import HOOKS
 
     _, problems = known_here(plugins or (), trust=trust)
     if problems:
-        typer.echo(render_all(problems), err=True)
+        typer.echo(plain(render_all(problems)), err=True)
     known = _known_names(point)
     for name in names or ():
         if name not in known:
@@ -48,7 +49,7 @@ def list_hooks(
             )
     specs = [spec for name in names or known if (spec := HOOKS.get(name)) is not None]
     if as_json:
-        typer.echo(json.dumps([_record(spec) for spec in specs], ensure_ascii=False, indent=1))
+        typer.echo(escaped(json.dumps([_record(spec) for spec in specs], ensure_ascii=False, indent=1)))
     elif names:
         typer.echo("\n\n".join(_page(spec) for spec in specs))
     else:
@@ -174,7 +175,7 @@ def try_hook(
     import anyio
 
     from turnchart.flows.cli.trusting import load_to_run
-    from turnchart.flows.cli.words import plain
+    from turnchart.flows.cli.words import escaped, plain
     from turnchart.flows.samples import payload_of
     from turnchart.flows.trying import try_hooks
 
@@ -189,7 +190,7 @@ def try_hook(
             "decision": tried.decision, "reason": tried.reason, "changes": tried.changes,
             "notices": tried.notices, "trace": tried.trace,
         }  # fmt: skip
-        typer.echo(json.dumps(record, ensure_ascii=False, indent=1, default=_plain))
+        typer.echo(escaped(json.dumps(record, ensure_ascii=False, indent=1, default=_plain)))
     else:
         typer.echo(plain("\n".join(tried.lines())))
     if expect is not None and tried.decision != expect:

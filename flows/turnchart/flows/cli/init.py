@@ -68,14 +68,30 @@ tests:
 
 
 def init(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What the flow is called.")] = "agent",
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="NAME", help="What the flow is called; agent, or as the one it is copied from."
+        ),
+    ] = None,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            "--from", metavar="FLOW", help="Copy this one of `turnchart flows`, with what it names."
+        ),
+    ] = None,
 ) -> None:
     """Write NAME.yaml, a flow to begin with, and NAME.test.yaml, its test. Nothing is overwritten."""
-    from turnchart.machine.errors import TurnchartError
-
-    name = name.removesuffix(".yaml")
+    name = (name if name is not None else source or "agent").removesuffix(".yaml")
     if not _NAME.fullmatch(name):
         raise typer.BadParameter("use letters, digits, _ and -", param_hint="NAME")
+    files = _starter(name) if source is None else _copied(source, name)
+    typer.echo(f"{', '.join(map(str, files))}: written\nnext:  turnchart check {name}.yaml")
+
+
+def _starter(name: str) -> list[Path]:
+    from turnchart.machine.errors import TurnchartError
+
     files = {Path(f"{name}.yaml"): FLOW, Path(f"{name}.test.yaml"): TEST}
     there = [str(path) for path in files if path.exists()]
     if there:
@@ -83,4 +99,15 @@ def init(
     for path, text in files.items():
         with path.open("x", encoding="utf-8") as file:
             file.write(text.format(name=name))
-    typer.echo(f"{', '.join(map(str, files))}: written\nnext:  turnchart check {name}.yaml")
+    return list(files)
+
+
+def _copied(source: str, name: str) -> list[Path]:
+    from turnchart.flows.copying import copy_flow
+    from turnchart.flows.shipped import find_shipped, shipped_flows
+
+    path = find_shipped(source)
+    if path is None:
+        known = ", ".join(flow.name for flow in shipped_flows())
+        raise typer.BadParameter(f"no flow {source!r} comes along; there are: {known}", param_hint="--from")
+    return copy_flow(path, name, Path())

@@ -1,7 +1,7 @@
 """What a command leaves out that it does not need, so that it is quick."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Final
 
@@ -9,7 +9,7 @@ _PLUGINS: Final = "PYDANTIC_DISABLE_PLUGINS"
 
 
 @contextmanager
-def without_pydantic_plugins() -> Iterator[None]:
+def without_pydantic_plugins() -> Generator[None]:
     """Build pydantic models without a look at every installed package for plug-ins that watch them.
 
     For commands that run nothing: in a run, such a plug-in may be somebody's tracing.

@@ -6,13 +6,12 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import Final
-
-os.environ.setdefault("TYPER_USE_RICH", "0")  # asked once, when typer is imported
-
-import typer
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from turnchart.machine.errors import TurnchartError
+
+if TYPE_CHECKING:
+    import typer
 
 PROBLEMS, NOT_TRUSTED, INTERRUPTED = 1, 3, 130
 """Exit codes, beside 0 and those of wrong usage (2)."""
@@ -29,8 +28,11 @@ COMMANDS: Final[Mapping[str, str]] = {
     "test": "test.run_tests",
     "hook": "hook.app",
     "sessions": "sessions.app",
+    "worker": "worker.worker",
 }
 """Each command, in the order of the help, with its module here and what stands for it there."""
+_SWITCHES: Final = ("--strict", "--here", "--no-env", "--lint")
+"""Options of ``check`` without a value."""
 _RUN_OTHERS: Final = (
     "turnchart.flows.cli.running",
     "turnchart.flows.plugins",
@@ -39,8 +41,11 @@ _RUN_OTHERS: Final = (
 """Loaded where tools or plug-ins may run, which may rely on what Python does at the exit."""
 
 
-def _command_line(arguments: Sequence[str]) -> typer.Typer:
+def _command_line(arguments: Sequence[str]) -> "typer.Typer":
     """Return the command line with the command that is called, or with all of them where none is."""
+    os.environ.setdefault("TYPER_USE_RICH", "0")  # asked once, when typer is imported
+    import typer
+
     app = typer.Typer(
         name="turnchart",
         help="LLM agent turns as explicit state machines, declared in YAML.",
@@ -73,8 +78,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """
     gc.set_threshold(100_000)  # a command makes much, drops little, and is soon over
     atexit.register(_spare_the_collector)
-    arguments = sys.argv[1:] if arguments is None else arguments
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
     try:
+        if _is_plain_check(arguments):
+            _check(arguments[1:])
         _command_line(arguments)(args=arguments, prog_name="turnchart")
     except TurnchartError as error:
         _report(error)
@@ -83,6 +90,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
         throw_away(sys.stdout)
         sys.exit(PROBLEMS)
+
+
+def _is_plain_check(arguments: Sequence[str]) -> bool:
+    """Tell whether flows are checked with switches alone: editors and hooks of git do that all day."""
+    named = [each for each in arguments[1:] if each not in _SWITCHES]
+    return arguments[:1] == ["check"] and named != [] and not any(each.startswith("-") for each in named)
+
+
+def _check(arguments: Sequence[str]) -> NoReturn:
+    """Check flows, and end the process; nothing that parses options is loaded for that."""
+    from turnchart.flows.cli.checking import say_problems
+
+    flows = [each for each in arguments if each not in _SWITCHES]
+    strict, here, no_env, lint = (switch in arguments for switch in _SWITCHES)
+    try:
+        code = say_problems(flows, strict=strict, here=here, no_env=no_env, lint=lint)
+        sys.stdout.flush()  # a reader that went away is noticed here
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    sys.exit(code)
 
 
 def _report(error: TurnchartError) -> None:

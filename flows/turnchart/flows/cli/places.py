@@ -178,6 +178,10 @@ class Shelf:
             (self.home / ".gitignore").write_text("*\n", "utf-8")
 
 
+MEMORY: Final = Shelf("memory", Path())
+"""Where sessions are kept that nobody keeps."""
+
+
 def home() -> Path:
     """Return the folder in which this program keeps things: ``.turnchart``, or what TURNCHART_HOME names."""
     return Path(os.environ.get("TURNCHART_HOME") or ".turnchart")
@@ -203,7 +207,7 @@ def shelf(store: str | None) -> Shelf:
 def declared(kind: str, path: str | None, root: Path) -> Shelf:
     """Return the place that a flow declares; its path is relative to the root."""
     if kind == "memory":
-        return Shelf("memory", Path())
+        return MEMORY
     if path is None:
         folder = home() / "sessions"
         return usual() if kind == "sqlite" else Shelf("folder", folder, f"{folder}/", home())

@@ -1,7 +1,8 @@
 """A whole run: an agent is opened, talked to, and closed; then it is said where its session is."""
 
+import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from shlex import quote
 from shutil import which
@@ -23,7 +24,7 @@ from turnchart.machine.approvals import Approver
 from turnchart.machine.driver import first_error
 from turnchart.machine.entries import Frozen
 from turnchart.machine.errors import CompactionFailed, ScriptError, TurnFailed
-from turnchart.machine.session import info
+from turnchart.machine.session import Session, info
 from turnchart.machine.turn import Turn
 
 NAME: Final = "turnchart"
@@ -39,6 +40,7 @@ class Run:
         about: What the session says of the flow that it is used with.
         approve: How every question is answered; None asks somebody.
         as_json: Talk to a program, not to a person.
+        again: Makes the agent anew, for another session.
     """
 
     def __init__(
@@ -50,8 +52,11 @@ class Run:
         approve: Beforehand | None = None,
         *,
         as_json: bool = False,
+        again: Callable[[Session], Agent] | None = None,
     ) -> None:
         self._agent = agent
+        self._again = again
+        self._next: Session | None = None
         self._plan = plan
         self._shelf = shelf
         self._about = about
@@ -78,13 +83,25 @@ class Run:
         return code
 
     async def _open(self) -> int:
+        """Talk, and go on with every session that the person changes to; return the exit code."""
+        code = await self._talk()
+        while self._next is not None and self._again is not None:
+            self._agent, self._next = self._again(self._next), None
+            code = await self._talk()
+        return code
+
+    async def _talk(self) -> int:
         agent = self._agent
         if self._emit is None:
             for line in greeting(agent, self._shelf):
                 self._screen.line(line)
-        agent.on("*", Render(agent, self._screen) if self._emit is None else listener(self._emit))
-        talk = Conversation(agent, self._screen, self._lines)
-        agent.approver = self._approver(talk)
+        whole = self._emit is None and not (self._plan.prompts or self._plan.compact) and whole_terminal()
+        talk = Conversation(agent, self._screen, self._lines, self._shelf)
+        if whole:
+            agent.approver = None if self._approve is None else BEFOREHAND[self._approve]
+        else:
+            agent.on("*", Render(agent, self._screen) if self._emit is None else listener(self._emit))
+            agent.approver = self._approver(talk)
         code = INTERRUPTED
         try:
             async with agent:
@@ -95,10 +112,22 @@ class Run:
                         return code
                 if self._plan.prompts:
                     code = await talk.turns(self._plan.prompts, self._plan.inputs, self._report)
+                elif whole:
+                    code = await self._chat()
                 else:
                     code = await talk.chat(self._plan.inputs)
+                    self._next = talk.next
         except ScriptError as error:  # replies that nobody asked for
             self._note(str(error))
+        return code
+
+    async def _chat(self) -> int:
+        """Talk with everything that a terminal can do."""
+        from turnchart.flows.cli.chat.chat import Chat
+
+        chat = Chat(self._agent, self._shelf)
+        code = await chat.run(self._plan.inputs)
+        self._next = chat.next
         return code
 
     async def _compact(self) -> int:
@@ -182,6 +211,12 @@ def hints(id: str, shelf: Shelf) -> Iterator[str]:
     yield f"  read it:   {called} sessions show {name}{store}"
     yield f"  draw it:   {called} diagram --session {name} --view sequence{store}"
     yield f"  verify it: {called} verify {name}{store}"
+
+
+def whole_terminal() -> bool:
+    """Tell whether all three streams are a terminal that can be drawn on."""
+    streams = (sys.stdin, sys.stdout, sys.stderr)
+    return os.environ.get("TERM", "dumb") != "dumb" and all(stream.isatty() for stream in streams)
 
 
 def program() -> str:

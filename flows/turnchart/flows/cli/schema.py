@@ -27,12 +27,13 @@ def schema(
     import json
 
     from turnchart.flows.check import known_here
+    from turnchart.flows.cli.words import plain
     from turnchart.flows.json_schema import project_schema
     from turnchart.flows.problems import exit_code, render_all
 
     tools, problems = known_here(plugins or (), trust=trust)
     if problems:
-        typer.echo(render_all(problems), err=True)
+        typer.echo(plain(render_all(problems)), err=True)
     text = json.dumps(project_schema(tools), ensure_ascii=False, indent=1)
     file = output or (Path(NAME) if write else None)
     if file is None:

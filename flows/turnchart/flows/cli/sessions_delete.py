@@ -18,7 +18,7 @@ def delete(
     from turnchart.flows.cli.words import one_line
 
     kept = found(session, store, flow)
-    named = f"session {one_line(kept.id)} ({kept.where})"
+    named = f"session {one_line(kept.id)} ({one_line(kept.where, None)})"
     if not yes:
         if not sys.stdin.isatty():
             raise typer.BadParameter("nobody can be asked here; give --yes", param_hint="--yes")

@@ -30,8 +30,10 @@ def export_session(
     kept = found(session, store, flow)
     lines = _pi(kept) if format == "pi" else _own(kept)
     if output is None:
+        from turnchart.flows.cli.words import escaped
+
         for line in lines:
-            sys.stdout.buffer.write(line)
+            sys.stdout.buffer.write(escaped(line.decode()).encode())
         sys.stdout.buffer.flush()
     else:
         _write(output, lines)

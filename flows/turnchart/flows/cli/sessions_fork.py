@@ -27,11 +27,13 @@ def fork(
     """Copy a session into a new one of the same store, and print its id. The session stays as it is."""
     if at is not None and before is not None:
         raise typer.BadParameter("give --at or --before, not both", param_hint="--before")
+    from turnchart.flows.cli.words import one_line
+
     kept = found(session, store, flow)
     place = beside(kept)
     target = place.new(id or place.new_id(kept.id))
     target.create(_forked(kept, at, before).entries)
-    typer.echo(target.id)
+    typer.echo(one_line(target.id, None))
 
 
 def _forked(kept: "Store", at: int | None, before: int | None) -> "Session":

@@ -34,7 +34,7 @@ def import_session(
         target = place.new(id or found.id)
         place.prepare()
         target.create(_counted(found, progress.step("writing")))
-    typer.echo(target.id)
+    typer.echo(one_line(target.id, None))
     for note in found.notes:
         typer.echo(f"note: {one_line(note, None)}", err=True)
 

@@ -32,7 +32,8 @@ def repair(
     from turnchart.machine.repairing import write_copy
 
     path, found = salvaged(session, store, flow)
-    typer.echo(f"session {one_line(found.id)} ({path}): {len(found.entries)} entries can be saved")
+    named = f"session {one_line(found.id)} ({one_line(str(path), None)})"
+    typer.echo(f"{named}: {len(found.entries)} entries can be saved")
     for problem in found.problems:
         typer.echo(f"- {one_line(problem, None)}")
     if not found.problems:
@@ -40,7 +41,7 @@ def repair(
         return
     target = _target(output or path.with_name(f"{path.stem}.repaired{path.suffix}"), found.id)
     write_copy(found, target)
-    typer.echo(f"written to {target.where}")
+    typer.echo(f"written to {one_line(target.where, None)}")
 
 
 def salvaged(session: str, store: str | None, flow: str | None) -> "tuple[Path, Salvage]":

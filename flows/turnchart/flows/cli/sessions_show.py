@@ -64,4 +64,4 @@ def _title(kept: "Store", entries: "list[Entry]") -> str:
 
     names = [entry.data["name"] for entry in entries if entry.type == "session_info" and "name" in entry.data]
     named = f' "{one_line(str(names[-1]))}"' if names and names[-1] else ""
-    return f"session {one_line(kept.id)}{named} ({kept.where})"
+    return f"session {one_line(kept.id)}{named} ({one_line(kept.where, None)})"

@@ -34,5 +34,5 @@ def show(
     text = "\n".join([*chains(checked), ""]) if as_hooks else resolved(checked.parts.root)
     typer.echo(plain(text), nl=False)
     if problems:
-        typer.echo(render_all(problems), err=True)
+        typer.echo(plain(render_all(problems)), err=True)
     raise typer.Exit(exit_code(problems))

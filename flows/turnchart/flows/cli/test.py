@@ -87,10 +87,11 @@ def _result(name: str, case: "Case", report: str) -> Result:
 def _print(results: "Sequence[Result]", *, as_json: bool) -> None:
     import json
 
-    from turnchart.flows.cli.words import plain
+    from turnchart.flows.cli.words import escaped, plain
 
     if as_json:
-        typer.echo(json.dumps([result._asdict() for result in results], ensure_ascii=False, indent=2))
+        said = json.dumps([result._asdict() for result in results], ensure_ascii=False, indent=2)
+        typer.echo(escaped(said))
         return
     for result in results:
         if result.outcome == "broken":

@@ -20,11 +20,11 @@ def verify(
     format: Annotated[Literal["text", "json"], typer.Option(help="For people, or for a program.")] = "text",
 ) -> None:
     """Judge the log of a session by the chart; explain the first entry that is illegal. Only reads."""
-    from turnchart.flows.cli.words import plain
+    from turnchart.flows.cli.words import escaped, plain
 
     judged = judge(found(session, store, flow))
     if format == "json":
-        typer.echo(json.dumps(judged.record(), ensure_ascii=False, indent=2))
+        typer.echo(escaped(json.dumps(judged.record(), ensure_ascii=False, indent=2)))
     else:
         typer.echo(plain(judged.text()), err=not judged.ok)
     raise typer.Exit(0 if judged.ok else 1)

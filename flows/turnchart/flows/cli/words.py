@@ -25,6 +25,15 @@ def plain(text: str) -> str:
     return "".join([char if char in "\n\t" else _shown(char) for char in text])
 
 
+def escaped(json_text: str) -> str:
+    """Return JSON that says the same, with escapes for what a terminal could take for a command."""
+    if json_text.isascii():  # there it has escapes already
+        return json_text.replace("\x7f", "\\u007f")
+    return "".join(
+        [char if char == "\n" or _shown(char) == char else f"\\u{ord(char):04x}" for char in json_text]
+    )
+
+
 def _shown(char: str) -> str:
     if char in _TURNS_ROUND:
         return "\N{REPLACEMENT CHARACTER}"

@@ -46,10 +46,11 @@ def real_tools(suite: Suite, flow: "Flow") -> list[Problem]:
 
 
 def _tools(case: Case, flow: "Flow") -> Iterator[Problem]:
-    names = [each.name for each in flow.checked.tools]
+    tools = flow.checked.tools
+    names = [name for each in tools for name in each.shown]
     given = case.at("tools")
     for name, (key, _) in given.fields.items() if isinstance(given, MapNode) and case.tools else ():
-        if name not in names:
+        if not any(each.fits(name) for each in tools):
             help = sentence(meant(name, names), f"tools: {', '.join(names) or 'none'}")
             yield key.problem("unknown-tool", f"the flow has no tool {quoted(name)}", help=help)
 
@@ -63,7 +64,10 @@ def _rules(case: Case, flow: "Flow") -> Iterator[Problem]:
             help = "write tool, server.tool, a glob of these, or tool(pattern)"
             yield node.problem("permission-rule", f"{quoted(text)} is no permission rule", help=help)
             continue
-        for wrong in rule.check(flow.checked.tools):
+        tools = flow.checked.tools
+        if any(each.server is not None and each.fits(text.partition("(")[0]) for each in tools):
+            continue
+        for wrong in rule.check(tools):
             code = "dead-permission" if wrong.code == "dead-permission" else "permission-rule"
             yield node.problem(code, f"rule {quoted(text)}: {wrong.message}")
 

@@ -16,6 +16,7 @@ from anyio.lowlevel import checkpoint
 
 from turnchart.flows.checks import SCRIPT
 from turnchart.flows.script import to_model
+from turnchart.flows.testfiles.servers import runs_servers, server_tools
 from turnchart.flows.testfiles.suite import EVERY_MODEL, Case, CommandStub, ToolStub
 from turnchart.machine.approvals import (
     Answer,
@@ -91,9 +92,13 @@ class Stage:
         self._used: dict[object, int] = {}
         self.agent: Agent = flow.agent(
             model=Actor(flow.model or "scripted", self),
-            tools=[self._stub(tool) for tool in flow.tools],
+            tools=[self._stub(tool) for tool in (*flow.tools, *server_tools(flow, case))],
             approver=self._approver(), clock=self.clock, seed=0,
         )  # fmt: skip
+        if self.agent.mcp is not None and runs_servers(flow, case):
+            self.agent.mcp.wrap = self._stub
+        else:
+            self.agent.mcp = None
         self._offline = self.agent.models
         self.agent.models = self._actor
         self.agent.permissions = _witness(self.agent.permissions, self)
@@ -145,8 +150,7 @@ class Stage:
         """Return a tool with the same name, parameters and subject whose body is played."""
         stubs = self.case.tools.get(tool.name, ())
 
-        @wraps(tool.fn, updated=())
-        async def body(*, ctx: ToolContext, **args: Any) -> Any:
+        async def played(args: dict[str, Any], ctx: ToolContext) -> Any:
             now = self.agent.turning
             self.ran.add((now.number, now.step, ctx.call_id))
             if not stubs:
@@ -156,6 +160,13 @@ class Stage:
             if stub.delay:
                 await self.clock.sleep(stub.delay)
             return await self._given(tool, stub, args, ctx)
+
+        if tool.input_schema is not None:
+            return replace(tool, fn=played)
+
+        @wraps(tool.fn, updated=())
+        async def body(*, ctx: ToolContext, **args: Any) -> Any:
+            return await played(args, ctx)
 
         body.__annotations__ = hints_of(tool.name, tool.fn)
         vars(body)["__signature__"] = inspect.signature(tool.fn)

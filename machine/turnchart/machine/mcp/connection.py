@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger("turnchart.mcp")
 PAGES: Final = 100
 """So many pages of tools are read of one server."""
-_LONGEST_PAUSE: Final = 60.0
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
+"""Seconds before a stream of changes that was lost is asked for again; they double each time."""
 
 
 class _Attempt:
@@ -63,7 +64,7 @@ class Connection:
         self._timeout = timeout
         self._root = root
         self._attempt: _Attempt | None = None
-        self._stopped = False
+        self._stopped = self._garbled = False
         self._asked = anyio.Event()
         self._stale = anyio.Event()
         self._fresh = anyio.Event()
@@ -103,6 +104,8 @@ class Connection:
         Raises:
             McpError: If it cannot be started or reached, or does not answer in time.
         """
+        if self._stopped:
+            raise McpError(f"MCP server {self.name} is not used any more: its agent was closed")
         attempt = self._attempt
         if attempt is None or attempt.lost.is_set():
             attempt = self.begin()
@@ -189,6 +192,9 @@ class Connection:
 
         if isinstance(message, ToolListChangedNotification):
             self._changed()
+        elif isinstance(message, Exception) and not self._garbled:
+            self._garbled = True
+            _log.warning("MCP server %s sends what is no message: its stdout is for messages only", self.name)
 
     async def _list_again(self, client: Client) -> None:
         while True:
@@ -206,7 +212,7 @@ class Connection:
         from mcp import MCPError
         from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 
-        tools, pause, started = client.server_capabilities.tools, 1.0, False
+        tools, pause, started = client.server_capabilities.tools, FIRST_PAUSE, False
         while tools is not None and tools.list_changed:
             try:
                 async with client.listen(tools_list_changed=True) as changes:
@@ -214,7 +220,7 @@ class Connection:
                         self._changed()
                     else:
                         task_status.started()
-                    started, pause = True, 1.0
+                    started, pause = True, FIRST_PAUSE
                     async for _ in changes:
                         self._changed()
                 return
@@ -222,7 +228,7 @@ class Connection:
                 break
             except SubscriptionLost:
                 await anyio.sleep(pause)
-                pause = min(2 * pause, _LONGEST_PAUSE)
+                pause = min(2 * pause, LONGEST_PAUSE)
         if not started:
             task_status.started()
 

@@ -4,13 +4,16 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Final, Self, TypeAlias, cast, get_args
+from typing import TYPE_CHECKING, Final, Self, TypeAlias, cast
+from urllib.parse import urlsplit
 
-from turnchart.machine.tools import Execution
+if TYPE_CHECKING:  # a flow with servers is checked without the code of tools
+    from turnchart.machine.tools import Execution
 
 TIMEOUT: Final = 60.0
 """Seconds that a server has to start and list its tools, and then for each call."""
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+_EXECUTIONS: Final[tuple["Execution", ...]] = ("exclusive", "parallel")
 Passed: TypeAlias = Mapping[str, str] | Iterable[str]
 """Variables by name; a mapping renames them: ``{THEIRS: OURS}``."""
 
@@ -32,7 +35,7 @@ class Program:
     cwd: str = "."
 
     def __str__(self) -> str:
-        return " ".join(self.argv)
+        return self.argv[0]  # the rest may hold what nobody is to see
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +53,8 @@ class Address:
     headers_env: tuple[tuple[str, str], ...] = ()
 
     def __str__(self) -> str:
-        return self.url
+        parts = urlsplit(self.url)
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"  # as above
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +75,14 @@ class McpServer:
     where: Program | Address
     timeout: float = TIMEOUT
     only: tuple[str, ...] = ()
-    execution: Execution = "exclusive"
+    execution: "Execution" = "exclusive"
 
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.name):
             raise ValueError(f"{self.name!r} is no name for an MCP server; it takes letters, digits, _ and -")
         if not self.timeout > 0:
             raise ValueError(f"MCP server {self.name}: timeout is {self.timeout!r}; it must be more than 0")
-        if self.execution not in get_args(Execution):
+        if self.execution not in _EXECUTIONS:
             wrong = f"execution is {self.execution!r}; it must be exclusive or parallel"
             raise ValueError(f"MCP server {self.name}: {wrong}")
         if isinstance(self.where, Program) and not (self.where.argv and self.where.argv[0]):
@@ -95,7 +99,7 @@ class McpServer:
         cwd: str = ".",
         timeout: float = TIMEOUT,
         only: Sequence[str] = (),
-        execution: Execution = "exclusive",
+        execution: "Execution" = "exclusive",
     ) -> Self:
         """Return a server that is a program, started once for each agent.
 
@@ -128,7 +132,7 @@ class McpServer:
         headers_env: Mapping[str, str] | None = None,
         timeout: float = TIMEOUT,
         only: Sequence[str] = (),
-        execution: Execution = "exclusive",
+        execution: "Execution" = "exclusive",
     ) -> Self:
         """Return a server that is reached over streamable HTTP.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -39,6 +40,9 @@ def need_sdk() -> None:
         import_module("jsonschema")
     except ImportError as error:
         raise McpError(f"MCP servers need the libraries mcp and jsonschema: {EXTRA}") from error
+    log = logging.getLogger("mcp")
+    if not log.handlers:  # else what it logs goes to stderr, tracebacks and all, where nobody set logging up
+        log.addHandler(logging.NullHandler())
 
 
 class LastWords:
@@ -155,11 +159,12 @@ def transport(
         limit: Seconds that connecting may take.
     """
     streams = _program(where, root, words) if isinstance(where, Program) else _address(where, words, limit)
-    return cast("Transport", _watched(streams, over))
+    return cast("Transport", watched(streams, over))
 
 
 @asynccontextmanager
-async def _watched(streams: Read, over: Callable[[], None]) -> AsyncGenerator[Streams]:
+async def watched(streams: Read, over: Callable[[], None]) -> AsyncGenerator[Streams]:
+    """Give the streams of a server; ``over`` is called when it sends nothing any more."""
     async with streams as (read, write):
         yield Watched(read, over), write
 

@@ -5,24 +5,29 @@ kind of its failure. Whoever stops reading closes the connection.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from anyio import Lock
+import anyio
 from anyio.lowlevel import RunVar
 from anyio.to_thread import run_sync
 
 from turnchart.machine.abort import AbortSignal
 from turnchart.machine.entries import Frozen
 from turnchart.machine.errors import UnknownModel
+from turnchart.machine.json_parameters import plain_json
 from turnchart.machine.messages import Failure
 from turnchart.machine.models import Chunk, Finish, ModelRequest, PreparedCall, RequestConfig
-from turnchart.machine.providers.routes import NoKey, Route, connected, require
+from turnchart.machine.providers.routes import OPENED, Connection, NoKey, Route, connected, require
 from turnchart.machine.providers.wire_names import WireNames
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model, ModelRequestParameters
     from pydantic_ai.settings import ModelSettings
 
+T = TypeVar("T")
+CLOSING: Final = 5.0
+"""Seconds that closing a connection may take."""
 IDLE: Final = 300.0
 """Seconds without a byte after which a stream counts as dead."""
 
@@ -33,8 +38,8 @@ class _Shared:
     __slots__ = ("lock", "models")
 
     def __init__(self) -> None:
-        self.lock = Lock()
-        self.models: dict[tuple[str, Route], Model] = {}
+        self.lock = anyio.Lock()
+        self.models: dict[tuple[str, Route], Connection] = {}
 
 
 _SHARED: RunVar[_Shared] = RunVar("turnchart.machine.providers")
@@ -43,7 +48,7 @@ _SHARED: RunVar[_Shared] = RunVar("turnchart.machine.providers")
 class ProviderModel:
     """A model by its id: ``openai:gpt-5.2``, ``anthropic:claude-sonnet-5``, ``google:…``, ``ollama:…``.
 
-    Agents that use the same model of the same route share connections, which are closed with the last of them.
+    Agents that use the same model of the same route share connections, which close with the last of them.
 
     Attributes:
         id: ``provider:name``.
@@ -82,7 +87,7 @@ class ProviderModel:
         self.id = id
         self.route = Route(base_url, api_key, api_key_env)
         self.idle_timeout = idle_timeout
-        self._held: Model | None = None
+        self._held: Connection | None = None
         self._problem: Failure | None = None
         self._params: tuple[tuple[Frozen, ...], WireNames, list[Any]] | None = None
 
@@ -92,9 +97,10 @@ class ProviderModel:
     async def prepare(self, config: RequestConfig, abort: AbortSignal) -> PreparedCall:
         """Bind one call; what can be known without asking is found here, and nothing is sent."""
         del abort
-        model = await self._model()
-        if model is None:
+        held = await self._connection()
+        if held is None:
             return PreparedCall(config, self._unreachable)
+        model = held.model
         capabilities = {"images", "thinking"} if model.profile.get("supports_thinking") else {"images"}
         return PreparedCall(
             config, self._stream, context_window=model.context_window, capabilities=frozenset(capabilities)
@@ -106,17 +112,19 @@ class ProviderModel:
         if held is not None:
             await held.__aexit__(None, None, None)
 
-    async def _model(self) -> "Model | None":
-        """Return the model, connected on this event loop; None where it cannot be, for the known reason."""
+    async def _connection(self) -> Connection | None:
+        """Return the connection on this event loop; None where there can be none, for the known reason."""
         try:
             shared = _SHARED.get()
         except LookupError:
             shared = _Shared()
             _SHARED.set(shared)
         known = shared.models.get((self.id, self.route))
-        if known is None:
+        if known is None or not known.usable:
             async with shared.lock:
-                known = shared.models.get((self.id, self.route)) or await self._connected()
+                known = shared.models.get((self.id, self.route))
+                if known is None or not known.usable:
+                    known = await self._connected()
                 if known is None:
                     return None
                 shared.models[self.id, self.route] = known
@@ -125,7 +133,7 @@ class ProviderModel:
             await known.__aenter__()
         return known
 
-    async def _connected(self) -> "Model | None":
+    async def _connected(self) -> Connection | None:
         try:
             return await run_sync(connected, self.id, self.route)  # it imports much
         except NoKey as error:
@@ -145,18 +153,15 @@ class ProviderModel:
         from turnchart.machine.providers.answers import Reading, finish_of, usage_report
         from turnchart.machine.providers.failures import failure_of
 
-        model, opened, left = self._held, False, False
-        assert model is not None, "a call is streamed by the model that prepared it"
+        held, opened, left = self._held, False, False
+        assert held is not None, "a call is streamed by the model that prepared it"
+        model = held.model
         names, params = self._parameters(request)
         try:
             told = _conversation(request, model, names)
             asked = self._settings(request)
-            async with (
-                model,
-                model_request_stream(
-                    model, told, model_settings=asked, model_request_parameters=params
-                ) as stream,
-            ):
+            opening = model_request_stream(model, told, model_settings=asked, model_request_parameters=params)
+            async with _closed_in_any_case(held), _closed_in_any_case(opening) as stream:
                 opened = True
                 reading = Reading(names)
                 try:
@@ -186,15 +191,13 @@ class ProviderModel:
         return (self.route.key(provider) or "", self.route.password)
 
     def _settings(self, request: ModelRequest) -> "ModelSettings":
-        """Return what is asked of the provider, by its names; what a flow says as ``extra`` goes over as it is."""
-        from turnchart.machine.providers.conversations import thawed
-
+        """Return what is asked of the provider; what a flow says as ``extra`` goes over as it is."""
         given: dict[str, Any] = {"timeout": self.idle_timeout}
-        given |= thawed({name: value for name, value in request.settings.items() if name != "extra"})
+        given |= plain_json({name: value for name, value in request.settings.items() if name != "extra"})
         if request.thinking is not None:
             given["thinking"] = request.thinking if request.thinking != "off" else False
         extra: Any = request.settings.get("extra")
-        given |= thawed(extra) if isinstance(extra, Mapping) else {}
+        given |= plain_json(extra) if isinstance(extra, Mapping) else {}
         given["max_retries"] = 0
         return given  # type: ignore[return-value]  # pyright: ignore[reportReturnType]  # open, as ``extra`` is
 
@@ -203,21 +206,38 @@ class ProviderModel:
         from pydantic_ai.models import ModelRequestParameters
         from pydantic_ai.tools import ToolDefinition
 
-        from turnchart.machine.providers.conversations import thawed
-
         if self._params is None or self._params[0] is not request.tools:
             names = WireNames([spec["name"] for spec in request.tools])
             tools = [
                 ToolDefinition(
-                    name=names.wire(spec["name"]), description=spec["description"] or None,
-                    parameters_json_schema=thawed(spec["schema"]),
-                )  # fmt: skip
+                    name=names.wire(spec["name"]),
+                    description=spec["description"] or None,
+                    parameters_json_schema=plain_json(spec["schema"]),
+                )
                 for spec in request.tools
             ]
             self._params = (request.tools, names, tools)
         _, names, tools = self._params
         system = [InstructionPart(content=request.system)] if request.system else []
         return names, ModelRequestParameters(function_tools=list(tools), instruction_parts=system)
+
+
+@asynccontextmanager
+async def _closed_in_any_case(manager: "AbstractAsyncContextManager[T]") -> AsyncGenerator[T]:
+    """Enter and leave; a cancellation does not keep it from leaving."""
+    responses: list[Any] = []
+    before = OPENED.set(responses)
+    try:
+        value = await manager.__aenter__()
+    finally:
+        OPENED.reset(before)
+    try:
+        yield value
+    finally:
+        with anyio.move_on_after(CLOSING, shield=True):
+            await manager.__aexit__(None, None, None)
+            for response in responses:
+                await response.aclose()
 
 
 def _conversation(request: ModelRequest, model: "Model", names: WireNames) -> list[Any]:

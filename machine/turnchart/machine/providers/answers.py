@@ -43,7 +43,7 @@ _CUT: Final = "the stream ended before the answer did"
 
 
 class Reading:
-    """Turns the events of one answer into chunks. A part of theirs is a block of ours, with the same number."""
+    """Turns the events of one answer into chunks. A part of theirs is a block of ours, of the same number."""
 
     __slots__ = ("_calls", "_names")
 
@@ -54,8 +54,8 @@ class Reading:
 
     def chunks(self, event: theirs.ModelResponseStreamEvent) -> Iterable[Chunk]:
         """Return the chunks of one event; most have one."""
-        if event.__class__ is theirs.PartDeltaEvent:
-            delta: Any = cast(theirs.PartDeltaEvent, event).delta
+        if isinstance(event, theirs.PartDeltaEvent):
+            delta: Any = event.delta
             if delta.__class__ is theirs.TextPartDelta:
                 return (TextDelta(delta.content_delta, event.index),) if delta.content_delta else ()
             if delta.__class__ is theirs.ThinkingPartDelta:
@@ -158,7 +158,11 @@ def _besides(part: theirs.ModelResponsePart) -> dict[str, Any]:
     """Return what a part holds besides its block; of one without a block, all of it."""
     if not _has_block(part):
         blank = isinstance(part, theirs.TextPart) and not (part.id or part.provider_details)
-        return {} if blank else {"part": _PART.dump_python(part, mode="json", exclude_defaults=True) | _kind(part)}
+        return (
+            {}
+            if blank
+            else {"part": _PART.dump_python(part, mode="json", exclude_defaults=True) | _kind(part)}
+        )
     found = {name: getattr(part, name, None) for name in DETAILS}
     found = {name: value for name, value in found.items() if value}
     return {} if found.keys() <= {"provider_name"} else cast("dict[str, Any]", json.loads(json.dumps(found)))
@@ -210,7 +214,7 @@ def usage_of(usage: RequestUsage) -> dict[str, int]:
 
 def usage_report(response: theirs.ModelResponse) -> UsageReport | None:
     """Return what an answer used, with its cost in US dollars where the price is known; None for nothing."""
-    counts: dict[str, Any] = usage_of(response.usage)
+    counts: dict[str, float] = {**usage_of(response.usage)}
     if not counts:
         return None
     try:
@@ -246,9 +250,12 @@ def from_provider(
                 case theirs.ToolReturnPart():
                     found.append(
                         ToolResultMessage(
-                            part.tool_call_id, named.own(part.tool_name), _content(part.content),
-                            is_error=part.outcome != "success", time=_seconds(part),
-                        )  # fmt: skip
+                            part.tool_call_id,
+                            named.own(part.tool_name),
+                            _content(part.content),
+                            is_error=part.outcome != "success",
+                            time=_seconds(part),
+                        )
                     )
                 case _:
                     pass
@@ -268,7 +275,8 @@ def _assistant(said: theirs.ModelResponse, model: str, names: WireNames) -> Assi
 
 
 def _content(value: Any) -> tuple[Block, ...]:
-    items: Sequence[Any] = (value,) if isinstance(value, str) or not isinstance(value, Sequence) else value
+    many = isinstance(value, list | tuple)
+    items = cast("Sequence[Any]", value) if many else (value,)
     return tuple([_one(item) for item in items])
 
 
@@ -280,7 +288,7 @@ def _one(value: Any) -> Block:
     if isinstance(value, theirs.BinaryContent) and value.is_image:
         return Image(value.base64, value.media_type)
     if isinstance(value, theirs.BinaryContent | theirs.FileUrl | theirs.UploadedFile):
-        raise ValueError(f"a {value.kind} cannot be taken over: only text and images are")
+        raise ValueError(f"a {type(value).__name__} cannot be taken over: only text and images are")  # noqa: TRY004  # it is one of the forms
     return Text(json.dumps(value))
 
 

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias, cast
 from pydantic import TypeAdapter
 from pydantic_ai import messages as theirs
 
+from turnchart.machine.json_parameters import plain_json
 from turnchart.machine.messages import AssistantMessage, Block, Message, ToolResultMessage
 from turnchart.machine.providers.replay import parts_of
 from turnchart.machine.providers.wire_names import WireNames, wire_id
@@ -82,8 +83,8 @@ def _closed(waiting: Mapping[str, str]) -> Iterator[Message]:
 def _request(said: Message, names: WireNames) -> theirs.ModelRequestPart:
     if isinstance(said, ToolResultMessage):
         return theirs.ToolReturnPart(
-            names.wire(said.tool), _returned(said.content), wire_id(said.call_id), timestamp=_moment(said.time),
-            outcome="failed" if said.is_error else "success",
+            names.wire(said.tool), _returned(said.content), wire_id(said.call_id),
+            timestamp=_moment(said.time), outcome="failed" if said.is_error else "success",
         )  # fmt: skip
     content = said.content
     if len(content) == 1 and content[0]["type"] == "text":
@@ -150,9 +151,9 @@ def _answer(
     blocks = iter(content)
     for more in kept:
         if "part" in more:
-            yield _PART.validate_python(thawed(more["part"]))
+            yield _PART.validate_python(plain_json(more["part"]))
         else:
-            yield _part(next(blocks), names, thawed(more))
+            yield _part(next(blocks), names, plain_json(more))
 
 
 def _plain_part(block: Block, names: WireNames, system: str) -> theirs.ModelResponsePart | None:
@@ -170,19 +171,11 @@ def _part(block: Block, names: WireNames, more: dict[str, Any]) -> theirs.ModelR
         case "text":
             return theirs.TextPart(block["text"], **more)
         case "thinking":
-            return theirs.ThinkingPart(block["thinking"], **({"signature": block.get("signature")} | more))
+            signed: dict[str, Any] = {"signature": block.get("signature"), **more}
+            return theirs.ThinkingPart(block["thinking"], **signed)
         case "image":
             return theirs.FilePart(_image(block))
         case _:
             given = block["arguments"]
-            args = given if isinstance(given, str) else thawed(given)
+            args = given if isinstance(given, str) else plain_json(given)
             return theirs.ToolCallPart(names.wire(block["name"]), args, wire_id(block["id"]), **more)
-
-
-def thawed(value: Any) -> Any:
-    """Return frozen JSON as plain dictionaries and lists, which are the caller's own."""
-    if isinstance(value, Mapping):
-        return {name: thawed(item) for name, item in cast("Mapping[str, Any]", value).items()}
-    if isinstance(value, list | tuple):
-        return [thawed(item) for item in cast("Sequence[Any]", value)]
-    return value

@@ -6,7 +6,7 @@ digest: where a hook changed the content, it is left out, and what the provider 
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
 from turnchart.machine.entries import Frozen, encode, freeze
@@ -33,8 +33,8 @@ def replay_of(
 
     Args:
         content: The blocks of the answer, as its message will hold them.
-        parts: One item per part of the answer, in order: what it holds besides its block, or ``{"part": ...}``
-            for a part that has no block.
+        parts: One item per part of the answer, in order: what it holds besides its block, or
+            ``{"part": ...}`` for a part that has no block.
         provider: The name of the provider.
         system: Whose keys verify the signatures, where that is not the provider.
         response: The provider's id of the answer.
@@ -49,11 +49,12 @@ def replay_of(
 
 
 def parts_of(content: Sequence[Mapping[str, Any]], replay: Any) -> Sequence[Mapping[str, Any]] | None:
-    """Return what the parts of an answer hold besides ``content``; None where it is not, or no longer, known."""
+    """Return what the parts of an answer hold besides ``content``; None where it is not known (any more)."""
     if not isinstance(replay, Mapping):
         return None
-    parts: Any = replay.get("parts")
-    if not isinstance(parts, Sequence) or replay.get("digest") != digest(content):
+    said = cast("Mapping[str, Any]", replay)
+    parts: Sequence[Mapping[str, Any]] | None = said.get("parts")
+    if not isinstance(parts, Sequence) or said.get("digest") != digest(content):
         return None
     shown = sum(1 for part in parts if "part" not in part)
     return parts if shown == len(content) else None

@@ -5,6 +5,7 @@ Nothing of ``pydantic_ai`` is imported before a model is used.
 
 import os
 from collections.abc import Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from inspect import signature
@@ -14,6 +15,9 @@ from urllib.parse import urlsplit
 from turnchart.machine.errors import UnknownModel
 
 if TYPE_CHECKING:
+    from typing import Self
+
+    from httpx2 import AsyncClient
     from pydantic_ai.models import Model
     from pydantic_ai.providers import Provider
 
@@ -22,7 +26,11 @@ _KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "openai-chat": ("OPENAI_API_KEY",), "openai-responses": ("OPENAI_API_KEY",),
     "google": ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
 }  # fmt: skip
-_KEYLESS: Final = ("ollama",)
+_NEED: Final = ("openai", "openai-chat", "openai-responses", "anthropic", "google")
+_OWN_CLIENT: Final = (*_NEED, "ollama")
+"""Whose connections are ours: those of other providers belong to ``pydantic_ai``."""
+NO_KEY: Final = "no-key"
+"""What a client that insists on a key gets: it would look into the environment otherwise."""
 OLLAMA: Final = "http://localhost:11434/v1"
 
 
@@ -45,21 +53,25 @@ class Route:
     api_key_env: str | None = None
 
     def key(self, provider: str, env: Mapping[str, str] = os.environ) -> str | None:
-        """Return the key for a provider; None where there is none and none may be needed.
+        """Return the key for a provider; None where there is none and none is needed.
+
+        To an address that is not the provider's own goes only a key that was named for it.
 
         Raises:
             NoKey: If one is needed.
         """
         if self.api_key is not None:
             return self.api_key
-        usual = _KEYS.get(provider, (f"{provider.upper().replace('-', '_')}_API_KEY",))
-        names = (self.api_key_env,) if self.api_key_env else usual
+        if self.api_key_env is not None:
+            if not env.get(self.api_key_env):
+                raise NoKey(f"the environment variable {self.api_key_env}, which holds the key, is not set")
+            return env[self.api_key_env]
+        if self.base_url is not None:
+            return None
+        names = _KEYS.get(provider, (f"{provider.upper().replace('-', '_')}_API_KEY",))
         found = next((env[name] for name in names if env.get(name)), None)
-        if found is None and self.api_key_env:
-            raise NoKey(f"the environment variable {self.api_key_env}, which holds the key, is not set")
-        if found is None and provider in ("openai", "openai-chat", "openai-responses", "anthropic", "google"):
-            if self.base_url is None:
-                raise NoKey(f"{provider} needs a key: set the environment variable {' or '.join(names)}")
+        if found is None and provider in _NEED:
+            raise NoKey(f"{provider} needs a key: set the environment variable {' or '.join(names)}")
         return found
 
     @property
@@ -78,8 +90,49 @@ def require(id: str) -> None:
         raise UnknownModel(f"model {id!r} needs the extra 'providers': {EXTRA}")
 
 
-def connected(id: str, route: Route) -> "Model":
-    """Return the model of ``pydantic_ai`` with this id.
+@dataclass(slots=True, eq=False)
+class Connection:
+    """A model of ``pydantic_ai`` with its connections, for as long as somebody holds it.
+
+    Attributes:
+        model: What is asked.
+        client: Its connections, where they are ours to close.
+        holders: How many agents and streams use it.
+    """
+
+    model: "Model"
+    client: "AsyncClient | None" = None
+    holders: int = 0
+
+    async def __aenter__(self) -> "Self":
+        self.holders += 1
+        await self.model.__aenter__()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.holders -= 1
+        await self.model.__aexit__(None, None, None)
+        if self.client is not None and not self.holders:
+            await self.client.aclose()
+
+    @property
+    def usable(self) -> bool:
+        """It was not closed."""
+        return self.client is None or not self.client.is_closed
+
+
+OPENED: Final[ContextVar[list[Any] | None]] = ContextVar("turnchart.opened", default=None)
+"""Takes the HTTP responses that are opened; whoever stops reading closes them, whatever a client does."""
+
+
+async def _note(response: Any) -> None:
+    opened = OPENED.get()
+    if opened is not None:
+        opened.append(response)
+
+
+def connected(id: str, route: Route) -> Connection:
+    """Return the model with this id; nothing is sent yet.
 
     Raises:
         UnknownModel: If there is no such provider, or a package for it is missing.
@@ -93,7 +146,9 @@ def connected(id: str, route: Route) -> "Model":
     kind = "openai-chat" if chat else provider
     key = route.key(provider)
     try:
-        return infer_model(f"{kind}:{name}", lambda kind: _provider(kind, route.base_url, key))
+        client = _client() if kind in _OWN_CLIENT else None
+        model = infer_model(f"{kind}:{name}", lambda kind: _provider(kind, route.base_url, key, client))
+        return Connection(model, client)
     except ImportError as error:
         raise UnknownModel(f"model {id!r} needs a package that is not installed: {error}") from error
     except UserError as error:
@@ -102,7 +157,17 @@ def connected(id: str, route: Route) -> "Model":
         raise UnknownModel(f"no model {id!r}: {error.message}") from error
 
 
-def _provider(kind: str, base_url: str | None, key: str | None) -> "Provider[Any]":
+def _client() -> "AsyncClient":
+    from pydantic_ai.models import create_async_httpx2_client
+
+    client = create_async_httpx2_client()
+    client.event_hooks["response"].append(_note)
+    return client
+
+
+def _provider(
+    kind: str, base_url: str | None, key: str | None, client: "AsyncClient | None"
+) -> "Provider[Any]":
     from pydantic_ai.exceptions import UserError
     from pydantic_ai.providers import infer_provider_class
 
@@ -110,7 +175,7 @@ def _provider(kind: str, base_url: str | None, key: str | None) -> "Provider[Any
         from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
         name = urlsplit(base_url).netloc.rpartition("@")[2] or kind
-        return OpenAICompatibleProvider(name, base_url=base_url, api_key=key)
+        return OpenAICompatibleProvider(name, base_url=base_url, api_key=key or NO_KEY, http_client=client)
     try:
         made = infer_provider_class(kind)
     except ValueError:
@@ -119,7 +184,9 @@ def _provider(kind: str, base_url: str | None, key: str | None) -> "Provider[Any
         ) from None
     if kind == "ollama":
         base_url = base_url or os.environ.get("OLLAMA_BASE_URL") or OLLAMA
-    given = {"base_url": base_url, "api_key": key}
+    if base_url is not None and key is None:
+        key = NO_KEY
+    given = {"base_url": base_url, "api_key": key, "http_client": client}
     takes = signature(made).parameters
     refused = [name for name, value in given.items() if value is not None and name not in takes]
     if refused:

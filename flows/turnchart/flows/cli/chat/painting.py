@@ -1,4 +1,4 @@
-"""Text for a terminal: Markdown, thoughts and plain lines as lines with colours, and nothing that commands it."""
+"""Lines for a terminal: Markdown, thoughts and plain text with colours, and nothing that commands it."""
 
 import io
 from collections.abc import Iterable

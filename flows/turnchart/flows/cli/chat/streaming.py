@@ -1,5 +1,6 @@
 """Markdown and thoughts while they come in: what is complete goes up for good, the rest is drawn again."""
 
+import re
 from typing import Final, Protocol
 
 from markdown_it import MarkdownIt
@@ -8,7 +9,8 @@ from markdown_it.token import Token
 from turnchart.flows.cli.chat.painting import Painter
 
 LONG: Final = 24
-"""So many lines of one block of code are drawn again at most."""
+"""Of a block of code or a list with more lines, only the end is drawn again."""
+_LINE_END: Final = re.compile(r"\r\n|\r(?!\Z)")
 
 
 class Stream(Protocol):
@@ -47,10 +49,14 @@ class AnswerStream:
 
     def settled(self, width: int) -> list[str]:
         """Take out the blocks that are complete."""
-        blocks = [token for token in self._parser.parse(self._text) if _is_block(token)]
+        if "\r" in self._text:
+            self._text = _LINE_END.sub("\n", self._text)
+        tokens = self._parser.parse(self._text)
+        blocks = [token for token in tokens if _is_block(token)]
         if not blocks:
             return []
-        lines = self._text.splitlines(keepends=True)
+        lines = [f"{line}\n" for line in self._text.split("\n")]  # as the parser counts them
+        lines[-1] = lines[-1][:-1]
         made: list[str] = []
         last = blocks[-1]
         start, end = last.map or (0, 0)
@@ -59,11 +65,22 @@ class AnswerStream:
             self._joins = False
             lines = lines[start:]
             self._text = "".join(lines)
-        if last.type == "fence" and end - start > LONG:
-            opening, code = lines[0], lines[1:-LONG // 2]
-            made += self._drawn("".join([opening, *code, f"{last.markup}\n"]), width)
-            self._joins = True
-            self._text = "".join([opening, *lines[-LONG // 2 :]])
+        if end - start > LONG:
+            made += self._cut(last, lines, [at - start for at in _items(tokens) if at >= start], width)
+        return made
+
+    def _cut(self, block: Token, lines: list[str], items: list[int], width: int) -> list[str]:
+        """Take out the beginning of a long block of code, or of a long list."""
+        keep = len(lines) - LONG // 2
+        if block.type == "fence":
+            done, self._text = [*lines[:keep], f"{block.markup}\n"], "".join([lines[0], *lines[keep:]])
+        else:
+            at = max((at for at in items if at <= keep), default=0)
+            if not at:
+                return []
+            done, self._text = lines[:at], "".join(lines[at:])
+        made = self._drawn("".join(done), width)
+        self._joins = True
         return made
 
     def tail(self, width: int) -> list[str]:
@@ -113,6 +130,13 @@ class ThoughtStream:
         made = self.settled(width) + self.tail(width)
         self._text = ""
         return made
+
+
+def _items(tokens: list[Token]) -> list[int]:
+    """Return the lines at which the items of outer lists begin."""
+    return [
+        token.map[0] for token in tokens if token.type == "list_item_open" and token.level == 1 and token.map
+    ]
 
 
 def _is_block(token: Token) -> bool:

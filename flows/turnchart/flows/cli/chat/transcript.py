@@ -1,12 +1,15 @@
 """What stands above the line that a person types: what was said goes up, what comes in is drawn below it."""
 
+from collections.abc import Callable, Mapping
 from typing import Final, Literal, NamedTuple
 
 from turnchart.flows.cli.chat.painting import Painter, Style
 from turnchart.flows.cli.chat.streaming import AnswerStream, Stream, ThoughtStream
 
 Kind = Literal["answer", "thought"]
-_STREAMS: Final = {"answer": AnswerStream, "thought": ThoughtStream}
+_STREAMS: Final[Mapping[Kind, Callable[[Painter], Stream]]] = {
+    "answer": AnswerStream, "thought": ThoughtStream,
+}  # fmt: skip
 
 
 class Drawn(NamedTuple):
@@ -45,9 +48,10 @@ class Transcript:
         """Add a piece of an answer or a thought."""
         if kind != self._kind:
             self.end()
-            self._kind, self._open = kind, _STREAMS[kind](self._painter)
+            self._kind = kind
+        if self._open is None:
+            self._open = _STREAMS[kind](self._painter)
             self._parts.append(self._open)
-        assert self._open is not None
         self._open.feed(text)
 
     def end(self) -> None:

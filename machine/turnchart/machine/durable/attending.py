@@ -1,0 +1,285 @@
+"""One session while a worker works on it: its agent, what is wanted of it, and who listens."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, cast
+
+import anyio
+
+from turnchart.machine.approvals import Answer, Approve, ApproveForSession, Question, Refuse
+from turnchart.machine.durable import mailbox
+from turnchart.machine.durable.journal import dbos
+from turnchart.machine.durable.mailbox import Wish
+from turnchart.machine.durable.steps import JournaledSteps
+from turnchart.machine.entries import Frozen
+from turnchart.machine.errors import AppendRefused, SessionLocked, SessionReadOnly
+from turnchart.machine.messages import Failure
+from turnchart.machine.picking_up import pick_up
+from turnchart.machine.scripted import ScriptedModel
+from turnchart.machine.session import info
+from turnchart.machine.signals import Signal
+from turnchart.machine.states import State
+
+if TYPE_CHECKING:
+    from turnchart.machine.agent import Agent
+    from turnchart.machine.durable.worker import Worker
+    from turnchart.machine.messages import Message
+    from turnchart.machine.postgres import PostgresStore
+    from turnchart.machine.session import Session
+
+PAUSE = 0.02
+"""Seconds for which chunks are gathered before readers are told of them."""
+LARGEST = 6000
+"""Bytes that are told at once; a notification takes 8,000."""
+
+
+class Attending:
+    """Works on one session until nothing is left to do for the turns that were asked for so far."""
+
+    def __init__(
+        self, worker: Worker, store: PostgresStore, make: Callable[[Session], Agent], session: Session
+    ) -> None:
+        self._worker, self._store, self.session = worker, store, session
+        self.agent = make(session)
+        if self.agent.approver is None:
+            self.agent.approver = self._ask
+        self._steps = JournaledSteps(store, dbos().DBOS)
+        self._steps.agent = self.agent
+        self.agent.steps = self._steps
+        self._bell = asyncio.Event()
+        self._asked: dict[str, asyncio.Future[Answer]] = {}
+        self._pieces: list[str] = []
+        self._heard = asyncio.Event()
+        added = {
+            name
+            for entry in session.entries
+            if entry.type == "tool/result"
+            for name in entry.data["message"].get("added_tools", ())
+        }
+        if added:
+            self.agent.added_tools = frozenset(added)
+        if isinstance(self.agent.model, ScriptedModel):
+            settled = ("assistant/message", "assistant/attempt")
+            self.agent.model.skip(sum(entry.type in settled for entry in session.entries))
+
+    def ring(self) -> None:
+        """Look at what is wanted."""
+        self._bell.set()
+
+    def leave(self) -> None:
+        """Write nothing more: another worker goes on from what is in the log."""
+        self._store.abandon()
+
+    async def work(self, ticket: int) -> dict[str, Any]:
+        """Go on with an open turn, then run every turn up to this one; return what it came to."""
+        agent, lasting = self.agent, self.session.brackets.turn_open
+        wishes = mailbox.open_wishes(self._worker.database, self.session.id)
+        agent.on("agent/assistant-stream", self._piece)
+        async with agent:
+            try:
+                await self._turns(ticket, wishes, lasting=lasting)
+            except BaseException:
+                self._store.abandon()  # the agent would close the turn in the log, which is to go on
+                raise
+        return await self._result(ticket)
+
+    async def _turns(self, ticket: int, wishes: list[Wish], *, lasting: bool) -> None:
+        agent = self.agent
+        if lasting:
+            self._steps.missing = pick_up(agent)
+        else:
+            self._introduce()
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._listen)
+            group.start_soon(self._tell)
+            await agent.idle()
+            while self._next(ticket, wishes):
+                await agent.idle()
+                wishes = mailbox.open_wishes(self._worker.database, self.session.id)
+            group.cancel_scope.cancel()
+        await self._tell_rest()
+        self._store.check()
+        if self.session.read_only:
+            raise SessionReadOnly(f"session {self.session.id} could not be written")
+        if not self.session.brackets.turn_open:
+            self._steps.forget()
+        if isinstance(agent.model, ScriptedModel):
+            agent.model.drop()  # the rest is for the turns to come
+
+    def _introduce(self) -> None:
+        """Note in the session which flow it is used with, where it does not say so yet."""
+        about = self._worker.about
+        if about is not None and info(self.session).get("digest") != about["digest"]:
+            self.session.append("session_info", Frozen(about))
+
+    # -- what is wanted ------------------------------------------------------------------------
+
+    async def _listen(self) -> None:
+        with suppress(SessionLocked):  # the driver finds out with its next entry, too
+            await self._fulfil()
+
+    async def _fulfil(self) -> None:
+        while True:
+            with anyio.move_on_after(1.0):  # a bell may be missed while the connection is opened anew
+                await self._bell.wait()
+            self._bell.clear()
+            if self.agent.state is not State.IDLE:
+                for wish in mailbox.open_wishes(self._worker.database, self.session.id):
+                    self._during(wish)
+
+    def _during(self, wish: Wish) -> None:
+        """Fulfil what concerns a running turn; a prompt waits for its own."""
+        if wish.kind == "steer":
+            self._put(wish, self.agent.steer)
+        elif wish.kind == "abort":
+            self._abort(wish)
+        elif wish.kind == "decide":
+            self._decide(wish)
+        elif wish.kind == "inject":
+            self._put(wish, self.agent.inject)
+
+    def _next(self, ticket: int, wishes: list[Wish]) -> bool:
+        """Fulfil what waits, in order, until a turn begins; return whether one did."""
+        for last in [wish for wish in wishes if wish.kind == "abort"]:
+            self._abort(last)
+        if any(wish.kind == "abort" for wish in wishes):
+            wishes = mailbox.open_wishes(self._worker.database, self.session.id)
+        for wish in wishes:
+            if wish.kind == "decide":
+                self._decide(wish)
+            elif wish.kind == "inject":
+                self._put(wish, self.agent.inject)
+            elif wish.kind == "steer":
+                self._put(wish, self.agent.steer)
+                return True
+            elif wish.ticket <= ticket or self.agent.queues.follow_up == "all":
+                together = self.agent.queues.follow_up == "all" and self._later_prompt(wish, wishes)
+                self._put(wish, self._beside if together else self.agent.follow_up)
+                if not together:
+                    return True
+        return False
+
+    def _later_prompt(self, wish: Wish, wishes: list[Wish]) -> bool:
+        return any(each.kind == "prompt" and each.id > wish.id for each in wishes)
+
+    def _beside(self, said: list[Message]) -> object:
+        """Put a prompt into the inbox for the turn that the last of them opens."""
+        return self.agent.put(said, "next-turn", "follow_up")
+
+    def _put(self, wish: Wish, how: Callable[[list[Message]], object]) -> None:
+        """Bring the messages of a wish in; it is fulfilled in the transaction that writes them."""
+        self._store.along(wish.done)
+        try:
+            how(wish.messages())
+        except (AppendRefused, ValueError) as error:
+            refused = {"turn": 0, "reason": "refused", "text": "", "steps": 0, "error": str(error)}
+            mailbox.settle(self._worker.database, self.session.id, wish.id, refused)
+        finally:
+            self._store.along()
+
+    def _abort(self, wish: Wish) -> None:
+        """Cut the running turn off, and take what was wanted before and not yet begun off the list."""
+        keep = bool(wish.body.get("keep_inbox"))
+        self.agent.abort(str(wish.body.get("reason", "user")), keep_inbox=keep)
+        db = self._worker.database
+        if not keep:
+            for each in mailbox.open_wishes(db, self.session.id):
+                if each.id < wish.id and each.kind in ("prompt", "steer", "inject"):
+                    gone = {"turn": 0, "reason": "discarded", "text": "", "steps": 0}
+                    mailbox.settle(db, self.session.id, each.id, gone)
+        db.execute(*wish.done)
+
+    # -- questions -----------------------------------------------------------------------------
+
+    async def _ask(self, question: Question) -> Answer:
+        """Wait for whoever answers through the session; the question is in its log."""
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._asked[question.call_id] = answer
+        self.ring()  # the answer may be older than the question, where that is asked once more
+        try:
+            return await answer
+        finally:
+            del self._asked[question.call_id]
+
+    def _decide(self, wish: Wish) -> None:
+        waiting = self._asked.get(str(wish.body.get("call_id")))
+        if waiting is None and self.agent.state is not State.IDLE:
+            return  # its question is still to be asked
+        if waiting is not None and not waiting.done():
+            said = wish.body.get("answer")
+            waiting.set_result(
+                Approve() if said == "approve"
+                else ApproveForSession() if said == "approve_for_session"
+                else Refuse(str(wish.body.get("reason", "")))
+            )  # fmt: skip
+        self._worker.database.execute(*wish.done)
+
+    # -- telling -------------------------------------------------------------------------------
+
+    def _piece(self, signal: Signal, _abort: object) -> None:
+        data = signal.data
+        piece: dict[str, Any] = {
+            "attempt": data["attempt_id"],
+            "frame": data["frame"],
+            "n": data.get("index", 0),
+        }
+        chunk = data.get("chunk")
+        if chunk is not None:
+            piece["type"] = chunk.type
+            piece |= {k: v.json() if isinstance(v, Failure) else v for k, v in chunk._asdict().items()}
+        self._pieces.append(json.dumps(piece, default=str))
+        self._heard.set()
+
+    async def _tell(self) -> None:
+        while True:
+            await self._heard.wait()
+            self._heard.clear()
+            with anyio.CancelScope(shield=True):  # psycopg closes a connection that is cut off in a statement
+                await self._tell_rest()
+            await anyio.sleep(PAUSE)
+
+    async def _tell_rest(self) -> None:
+        pieces, self._pieces = self._pieces, []
+        for some in portions(pieces):
+            await self._worker.tell(self.session.id, some)
+
+    async def _result(self, ticket: int) -> dict[str, Any]:
+        """Say what every turn that was asked for so far came to, and return it for this one."""
+        db, entries = self._worker.database, self.session.entries
+        found: dict[str, Any] = {}
+        sql = """SELECT id, ticket, result FROM turnchart.wishes WHERE session = %s AND ticket <= %s
+            AND kind IN ('prompt', 'steer') AND done IS NOT NULL AND (result IS NULL OR ticket = %s)"""
+        for id, number, result in db.execute(sql, (self.session.id, ticket, ticket)).fetchall():
+            come = json.loads(result) if result else mailbox.result_of(entries, f"w{id}")
+            if result is None:
+                waits = self.session.inbox.knows(f"w{id}")
+                come = come or {
+                    "turn": 0,
+                    "reason": "parked" if waits else "discarded",
+                    "text": "",
+                    "steps": 0,
+                }
+                mailbox.settle(db, self.session.id, id, come)
+            if number == ticket:
+                found = cast("dict[str, Any]", come)
+        return found
+
+
+def portions(pieces: list[str]) -> list[list[str]]:
+    """Return pieces in lists that are small enough to be told at once."""
+    portions: list[list[str]] = [[]]
+    size = 0
+    for piece in pieces:
+        length = len(piece)
+        if length > LARGEST:
+            continue  # whoever reads the log sees it whole
+        if size + length > LARGEST:
+            portions.append([])
+            size = 0
+        portions[-1].append(piece)
+        size += length
+    return [each for each in portions if each]

@@ -1,0 +1,134 @@
+"""What people and programs want of a session, whoever works on it: a table that its worker empties.
+
+    turnchart.tickets(session, last)    the number of the last turn that was asked for
+    turnchart.wishes(id, session, ticket, kind, body, made, token, done, result)
+
+A wish leaves the list of open ones in the transaction that writes its entry, so none is lost and none is
+fulfilled twice. Who makes one rings the bell ``turnchart`` with the id of the session.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from typing import Any, Final, Literal, LiteralString, NamedTuple
+
+from turnchart.machine.entries import Entry, Frozen, encode
+from turnchart.machine.messages import Message, message
+from turnchart.machine.postgres import Statement
+from turnchart.machine.postgres_database import LOCK_CLASS, Database, has_table
+
+Kind = Literal["prompt", "steer", "inject", "abort", "decide"]
+WAKING: Final = ("prompt", "steer")
+"""The kinds that a turn is asked for with."""
+PATIENCE: Final = 0.2
+"""Seconds after which who listens looks whether it should end."""
+BELL: Final = "turnchart"
+"""The channel on which the id of a session is told that has a new wish."""
+
+_SCHEMA: Final[tuple[LiteralString, ...]] = (
+    "CREATE TABLE turnchart.tickets (session text PRIMARY KEY, last bigint NOT NULL)",
+    """CREATE TABLE turnchart.wishes (id bigserial PRIMARY KEY, session text NOT NULL, ticket bigint NOT NULL,
+        kind text NOT NULL, body text NOT NULL, made timestamptz NOT NULL DEFAULT clock_timestamp(),
+        token text UNIQUE NOT NULL, done timestamptz, result text)""",
+    "CREATE INDEX open_wishes ON turnchart.wishes (session, id) WHERE done IS NULL",
+)
+MAKE: Final = """
+    WITH t AS (INSERT INTO turnchart.tickets AS k VALUES (%(session)s, %(more)s)
+        ON CONFLICT (session) DO UPDATE SET last = k.last + %(more)s RETURNING last)
+    INSERT INTO turnchart.wishes (session, ticket, kind, body, token)
+        SELECT %(session)s, last, %(kind)s, %(body)s, %(token)s FROM t RETURNING id, ticket"""
+"""Makes a wish. The session's row in ``tickets`` is locked first, so the ids follow the order in time."""
+MADE: Final = "SELECT id FROM turnchart.wishes WHERE token = %(token)s"
+"""Finds the wish of a token: whoever lost the connection while it made one does not know if it is there."""
+_OPEN: Final = """
+    SELECT id, ticket, kind, body FROM turnchart.wishes WHERE session = %s AND done IS NULL ORDER BY id"""
+
+
+class Wish(NamedTuple):
+    """One thing that somebody wants of a session.
+
+    Attributes:
+        id: Greater than those of all wishes of the session before it.
+        ticket: The number of the turn that was asked for with it, or last before it.
+        kind: What is wanted.
+        body: The messages, the reason, or the answer.
+    """
+
+    id: int
+    ticket: int
+    kind: Kind
+    body: Mapping[str, Any]
+
+    @property
+    def done(self) -> Statement:
+        """Takes it off the list."""
+        return ("UPDATE turnchart.wishes SET done = now() WHERE id = %s", (self.id,))
+
+    @property
+    def message_id(self) -> str:
+        """The id of its first message in the conversation."""
+        return f"w{self.id}"
+
+    def messages(self) -> list[Message]:
+        """Return its messages, with ids that show where they come from."""
+        said = [dict(each) for each in self.body["messages"]]
+        return [
+            message(each | {"id": f"{self.message_id}.{i}" if i else self.message_id})
+            for i, each in enumerate(said)
+        ]
+
+
+def prepare(db: Database) -> None:
+    """Make the tables where there are none."""
+    with db.alone() as connection:
+        connection.execute("SELECT pg_advisory_xact_lock(%s, 0)", (LOCK_CLASS,))  # others may be at it, too
+        if not has_table(connection, "wishes"):
+            for statement in _SCHEMA:
+                connection.execute(statement)
+
+
+def open_wishes(db: Database, session: str) -> list[Wish]:
+    """Return what is wanted of a session, in the order in which it was asked for."""
+    rows = db.execute(_OPEN, (session,)).fetchall()
+    return [Wish(id, ticket, kind, json.loads(body)) for id, ticket, kind, body in rows]
+
+
+def settle(db: Database, session: str, id: int, result: Mapping[str, Any]) -> None:
+    """Say what a wish came to, to whoever waits for that."""
+    text = json.dumps(result)
+    db.transact(
+        (
+            (
+                "UPDATE turnchart.wishes SET result = %s, done = coalesce(done, now()) WHERE id = %s",
+                (text, id),
+            ),
+            ("SELECT pg_notify(%s, %s)", (channel(session), json.dumps({"result": id}))),
+        )
+    )
+
+
+def channel(session: str) -> str:
+    """Return the name of the channel on which readers hear of a session."""
+    return f"turnchart_{sha256(session.encode()).hexdigest()[:24]}"
+
+
+def body_of(messages: Sequence[Message]) -> str:
+    """Return the body of a wish that brings messages."""
+    return encode(Frozen(messages=tuple(messages)))
+
+
+def result_of(entries: Sequence[Entry], message_id: str) -> dict[str, Any] | None:
+    """Return what came of a message: the turn that read it, or that it was discarded; None where it waits."""
+    number = text = None
+    for entry in entries:
+        data = entry.data
+        if entry.type == "user/message" and data["message"].get("id") == message_id:
+            number, text = data.get("turn"), ""
+        elif entry.type == "assistant/message" and number is not None and data["turn"] == number:
+            text = "".join(part["text"] for part in data["message"]["content"] if part["type"] == "text")
+        elif entry.type == "turn/end" and data["turn"] == number:
+            error = {"error": data["error"]["message"]} if "error" in data else {}
+            return {"turn": number, "reason": data["reason"], "text": text, "steps": data["steps"]} | error
+    return None

@@ -1,0 +1,119 @@
+"""What models answer is recorded as a script that answers so again, without a key."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from turnchart.flows.cassette import HEAD, Cassette, step_of
+from turnchart.flows.script import load_script, to_model
+from turnchart.machine import Agent, Failure, Reply, RetryPolicy, ScriptedModel, ToolCall, tool
+from turnchart.machine.errors import ScriptError, TurnchartError
+from turnchart.machine.scripted import Scripted
+from turnchart.machine.stream import Answer
+from turnchart.testing import check_model
+
+KEY = "key-of-the-tests-0123456789"
+
+
+@tool
+async def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+SCRIPT: Sequence[Scripted] = [
+    Failure("overloaded", retry_after=0, status=529, message=f"busy; your key {KEY}"),
+    Reply("I add.", thinking="Hm: ü\n", tool_calls=[ToolCall("add", {"a": 1, "b": 2}, id="call_1")]),
+    Reply(f"3, and {KEY} and sk-{'a1' * 20}", usage={"input": 3, "output": 2, "cost": 0.5}),
+    Reply("half an", finish="max_tokens"),
+]
+
+
+async def conversation(agent: Agent) -> list[str]:
+    """Say two things, and return what came of them."""
+    said = [(await agent.prompt("add")).text, (await agent.prompt("more")).text]
+    kinds = [each.type for each in agent.session.entries if each.type != "request/header"]
+    return [*said, *kinds]
+
+
+async def test_what_was_recorded_plays_the_same_conversation(tmp_path: Path) -> None:
+    tape = Cassette(tmp_path / "tape.yaml", env={"OWN_API_KEY": KEY, "TERM": "xterm-256color"})
+    retry = RetryPolicy(base_delay=0)
+    async with tape.attach(Agent(ScriptedModel(SCRIPT), tools=[add], retry=retry)) as agent:
+        first = await conversation(agent)
+    tape.write()
+    text = tape.path.read_text("utf-8")
+    assert text.startswith(HEAD)
+    assert KEY not in text
+    assert "sk-" not in text
+    script = load_script(tape.path).steps
+    async with Agent(to_model(script), tools=[add], retry=retry) as agent:
+        again = await conversation(agent)
+    assert again[1:] == first[1:]
+    assert again[0].startswith("3, and [redacted OWN_API_KEY] and [redacted")
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_a_recorded_model_keeps_the_contract(backend: str, tmp_path: Path) -> None:
+    tape = Cassette(tmp_path / "tape.yaml", env={})
+
+    def make(replies: Sequence[Reply | Failure]) -> ScriptedModel:
+        model = tape.attach(Agent(ScriptedModel(replies))).model
+        assert model is not None
+        return model  # type: ignore[return-value]  # around a scripted one
+
+    check_model(make, backend=backend)
+
+
+async def test_models_that_are_found_are_recorded_in_the_order_of_the_requests(tmp_path: Path) -> None:
+    tape = Cassette(tmp_path / "tape.yaml", env={})
+    other = ScriptedModel(["from the other"], id="b:b")
+
+    async def find(id: str) -> ScriptedModel:
+        return other
+
+    first = ScriptedModel([Failure("auth")], id="a:a")
+    for models in (find, {"b:b": ScriptedModel(["from the other"], id="b:b")}):
+        first = ScriptedModel([Failure("auth")], id="a:a")
+        async with tape.attach(Agent(first, models=models, fallback=["b:b"])) as agent:
+            assert (await agent.prompt("hi")).text == "from the other"
+    assert [step.get("fail") or step["text"] for step in tape.steps] == ["auth", "from the other"] * 2
+
+
+async def test_a_script_that_is_recorded_must_be_played_to_its_end(tmp_path: Path) -> None:
+    tape = Cassette(tmp_path / "tape.yaml", env={})
+    with pytest.raises(ScriptError, match="1 replies"):
+        async with tape.attach(Agent(ScriptedModel(["a", "b"]))) as agent:
+            await agent.prompt("hi")
+    assert len(tape.steps) == 1
+
+
+async def test_what_raises_is_recorded_as_the_failure_that_it_is(tmp_path: Path) -> None:
+    tape = Cassette(tmp_path / "tape.yaml", env={})
+    async with tape.attach(
+        Agent(ScriptedModel([TimeoutError("late")]), retry=RetryPolicy(max_attempts=1))
+    ) as agent:
+        await agent.prompt("hi")
+    assert tape.steps == [{"fail": "timeout", "message": "late"}]
+
+
+def test_an_answer_that_was_cut_off_says_so() -> None:
+    answer = Answer()
+    for chunk in Reply(chunks=["par", "tial"]).stream()[:2]:
+        assert not isinstance(chunk, int | float)
+        answer.add(chunk, 1.0)
+    assert step_of(answer) == {"text": "partial", "finish": "aborted"}
+
+
+def test_nothing_but_a_recording_is_written_over(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    tape = Cassette(path)
+    tape.write()
+    assert load_script(path).steps == ()
+    Cassette(path).write()
+    path.write_text("- Hello\n")
+    with pytest.raises(TurnchartError, match=r"mine\.yaml is there, and is no recording"):
+        Cassette(path)
+    with pytest.raises(TurnchartError, match="no recording"):
+        Cassette(tmp_path)

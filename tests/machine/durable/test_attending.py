@@ -1,0 +1,170 @@
+"""A session while a worker works on it: what is wanted of it, in order; questions; what cannot even begin."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+pytest.importorskip("dbos")
+
+from tests.machine.durable.conftest import Makes
+
+from turnchart.machine import Agent, Permissions, Queues, Reply, ScriptedModel, ToolCall, tool
+from turnchart.machine.durable import DurableAgent
+from turnchart.machine.durable.attending import LARGEST, portions
+from turnchart.machine.entries import Entry
+from turnchart.machine.session import Session, info
+from turnchart.machine.verify import verify
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    """DBOS knows asyncio only."""
+    return "asyncio"
+
+
+def test_pieces_are_told_in_portions_that_fit() -> None:
+    small, large = "x" * 900, "y" * (LARGEST + 1)
+    told = portions([small] * 20 + [large] + [small])
+    assert [piece for each in told for piece in each] == [small] * 21
+    assert all(sum(map(len, each)) <= LARGEST for each in told)
+    assert portions([]) == []
+
+
+@tool(replay="idempotent")
+async def add(a: int, b: int) -> int:
+    """Add."""
+    return a + b
+
+
+def said(entries: list[Entry]) -> list[str]:
+    return [e.data["message"]["content"][0]["text"] for e in entries if e.type == "user/message"]
+
+
+async def judged(agent: DurableAgent) -> Session:
+    session = await agent.session()
+    assert verify(session.entries).ok
+    return session
+
+
+@pytest.mark.slow
+async def test_a_session_says_which_flow_it_is_used_with_once(works: Makes, dsn: str) -> None:
+    works.how = lambda session: Agent(ScriptedModel([], default=Reply("ok")), session=session)
+    async with DurableAgent(dsn, "flow") as agent:
+        for _ in range(2):
+            assert (await agent.prompt("hi")).ok
+        session = await judged(agent)
+    assert info(session)["flow"] == "tests"
+    assert sum(entry.type == "session_info" for entry in session.entries) == 1
+
+
+@pytest.mark.slow
+async def test_a_script_goes_on_where_the_last_turn_ended(works: Makes, dsn: str) -> None:
+    works.how = lambda session: Agent(ScriptedModel(["one", "two", "three"]), session=session)
+    async with DurableAgent(dsn, "script") as agent:
+        assert [(await agent.prompt("next")).text for _ in range(3)] == ["one", "two", "three"]
+
+
+@pytest.mark.slow
+async def test_prompts_that_wait_may_open_one_turn_together(works: Makes, dsn: str) -> None:
+    holds = asyncio.Event()
+
+    async def wait(payload: Any) -> None:
+        del payload
+        await holds.wait()
+
+    works.how = lambda session: Agent(
+        ScriptedModel([], default=Reply("ok")), session=session, queues=Queues(follow_up="all"),
+        hooks={"assemble": [wait]},
+    )  # fmt: skip
+    async with DurableAgent(dsn, "all") as agent:
+        wishes = [await agent.follow_up(text) for text in ("one", "two", "three")]
+        await agent.inject("by the way")
+        holds.set()
+        turns = [await agent.result(wish) for wish in wishes]
+        session = await judged(agent)
+    assert {each.number for each in turns[1:]} == {turns[1].number}, "what waited is one turn"
+    assert [text for text in said(session.entries) if text != "by the way"] == ["one", "two", "three"]
+
+
+@pytest.mark.slow
+async def test_a_person_approves_through_the_session(works: Makes, dsn: str) -> None:
+    asks = Reply(tool_calls=[ToolCall("add", {"a": 1, "b": 2}, id="c1")])
+    works.how = lambda session: Agent(
+        ScriptedModel([asks, "three", asks, "not"]), tools=[add], session=session,
+        permissions=Permissions(default="ask"),
+    )  # fmt: skip
+    async with DurableAgent(dsn, "ask") as agent:
+        for answer in (agent.approve, agent.refuse):
+            turn = asyncio.create_task(agent.prompt("1 + 2?"))
+            while not (questions := await agent.questions()):  # noqa: ASYNC110  # they are in the database
+                await asyncio.sleep(0.02)
+            assert (questions[0].tool, dict(questions[0].arguments)) == ("add", {"a": 1, "b": 2})
+            await answer("c1")
+            assert (await turn).ok
+        session = await judged(agent)
+    outcomes = [e.data["outcome"] for e in session.entries if e.type == "approval/decided"]
+    assert outcomes == ["approved", "refused"]
+
+
+@pytest.mark.slow
+async def test_a_turn_that_cannot_even_begin_says_why(works: Makes, dsn: str) -> None:
+    def fails(session: Session) -> Agent:
+        raise LookupError("no such model")
+
+    works.how = fails
+    async with DurableAgent(dsn, "fails") as agent:
+        turn = await agent.prompt("hi")
+        assert (turn.reason, turn.number) == ("error", 0)
+        assert "no such model" in turn.error
+        works.how = lambda session: Agent(ScriptedModel(["ok"]), session=session)
+        assert (await agent.prompt("again")).ok
+
+
+@pytest.mark.slow
+async def test_what_is_refused_takes_no_other_with_it(works: Makes, dsn: str) -> None:
+    def picky(session: Session) -> Agent:
+        session.validate(lambda e: "not this" if "bad" in json.dumps(e.data, default=str) else None)
+        return Agent(ScriptedModel([], default=Reply("ok")), session=session)
+
+    works.how = picky
+    async with DurableAgent(dsn, "picky") as agent:
+        turn = await agent.prompt("bad")
+        assert (turn.reason, "not this" in turn.error) == ("refused", True)
+        assert (await agent.prompt("good")).ok
+        assert said((await judged(agent)).entries) == ["good"]
+
+
+@pytest.mark.slow
+async def test_an_abort_of_a_session_at_rest_discards_what_came_before(works: Makes, dsn: str) -> None:
+    works.how = lambda session: Agent(ScriptedModel([], default=Reply("ok")), session=session)
+    async with DurableAgent(dsn, "rests") as agent:
+        await agent.inject("forget this")
+        await agent.abort()
+        assert (await agent.prompt("hi")).ok
+        assert said((await judged(agent)).entries) == ["hi"]
+
+
+@pytest.mark.slow
+async def test_chunks_reach_whoever_listens(works: Makes, dsn: str) -> None:
+    works.how = lambda session: Agent(
+        ScriptedModel([Reply(chunks=["one ", 0.01, "two ", 0.01, "three"])]), session=session
+    )
+    heard: list[dict[str, Any]] = []
+
+    async def listen(agent: DurableAgent) -> None:
+        async for piece in agent.chunks():
+            heard.append(piece)
+            if piece["frame"] == "end":
+                return
+
+    async with DurableAgent(dsn, "chunks") as writer, DurableAgent(dsn, "chunks") as reader:
+        listening = asyncio.create_task(listen(reader))
+        await asyncio.sleep(0)
+        assert (await writer.prompt("count")).text == "one two three"
+        await asyncio.wait_for(listening, 10)
+    assert "".join(piece.get("text", "") for piece in heard) == "one two three"
+    assert {piece["attempt"] for piece in heard} == {"a1.1.1"}
+    numbers = [piece["n"] for piece in heard if piece["frame"] == "chunk"]
+    assert numbers == list(range(len(numbers)))

@@ -1,0 +1,80 @@
+"""A worker beats, and finds those that do not."""
+
+import queue
+import time
+
+import psycopg
+import pytest
+from tests.machine.postgres_server import Server
+
+from turnchart.machine.durable.liveness import Liveness, executor
+from turnchart.machine.postgres_database import Database
+
+
+@pytest.fixture
+def dsn(running: Server) -> str:
+    dsn = running.dsn()
+    with Database(dsn).used() as db:
+        db.execute("SELECT 1")  # makes the tables
+    return dsn
+
+
+def until_gone(dsn: str, key: int) -> None:
+    with psycopg.connect(dsn, autocommit=True) as db:
+        while db.execute("SELECT FROM turnchart.writers WHERE key = %s", (key,)).rowcount:
+            time.sleep(0.01)
+
+
+def test_a_worker_whose_lease_ran_out_is_taken_over_once(dsn: str) -> None:
+    with Database(dsn).used() as db:
+        sql = (
+            "INSERT INTO turnchart.writers VALUES (%s, %s, %s * interval '1 s', now() - %s * interval '1 s')"
+        )
+        for key, lease, silent in ((1, 5, 60), (2, 500, 60), (3, None, 60)):
+            db.execute(sql, (key, f"worker {key}", lease, silent))
+    taken: queue.Queue[str] = queue.Queue()
+    hearts = [Liveness(dsn, key, "me", 0.2, taken.put) for key in (101, 102)]
+    for each in hearts:
+        each.start()
+    assert taken.get(timeout=10) == executor(1)
+    until_gone(dsn, 1)
+    for each in hearts:
+        each.stop()
+    later = [taken.get() for _ in range(taken.qsize())]
+    assert executor(1) not in later, "it was taken over twice"
+    assert not {executor(2), executor(3)} & set(later), "one that lives was taken over"
+
+
+def test_one_that_stops_says_so(dsn: str) -> None:
+    taken: queue.Queue[str] = queue.Queue()
+    stops, looks = Liveness(dsn, 201, "stops", 3600, taken.put), Liveness(dsn, 202, "looks", 0.2, taken.put)
+    stops.start()
+    stops.stop()
+    looks.start()
+    assert taken.get(timeout=10) == executor(201)
+    looks.stop()
+
+
+def test_one_that_was_declared_dead_and_lives_is_there_again(dsn: str) -> None:
+    heart = Liveness(dsn, 301, "lives", 0.5, print)
+    heart.start()
+    with psycopg.connect(dsn, autocommit=True) as db:
+        for _ in range(2):
+            while not db.execute("DELETE FROM turnchart.writers WHERE key = 301").rowcount:
+                time.sleep(0.01)
+    heart.stop()
+
+
+def test_a_failed_takeover_stops_no_heart(dsn: str) -> None:
+    tried: queue.Queue[str] = queue.Queue()
+
+    def fails(dead: str) -> None:
+        tried.put(dead)
+        raise RuntimeError("not now")
+
+    with Database(dsn).used() as db:
+        db.execute("INSERT INTO turnchart.writers VALUES (401, 'gone', interval '1 s', '-infinity')")
+    heart = Liveness(dsn, 402, "tries", 0.1, fails)
+    heart.start()
+    assert [tried.get(timeout=10) for _ in range(2)] == [executor(401)] * 2
+    heart.stop()

@@ -1,0 +1,284 @@
+"""Workers are killed, stopped and cut off: their turns go on, and nothing is lost or doubled."""
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import Callable, Generator
+from contextlib import AsyncExitStack
+from inspect import isawaitable
+from random import Random
+from typing import Any
+
+import psycopg
+import pytest
+from tests.machine.postgres_server import Server, binaries, server
+from tests.trials.durable import LEASE, Process, deeds, opened, prepare, results, told, workers
+
+pytest.importorskip("dbos")
+
+from turnchart.machine.durable import DurableAgent, DurableTurn
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(binaries() is None, reason="Postgres is not installed"),
+    pytest.mark.parametrize("anyio_backend", ["asyncio"]),
+]
+
+FULL = os.environ.get("TURNCHART_TRIALS") == "full"
+SEED = os.environ.get("TURNCHART_SEED", "0")
+PLAN = json.dumps([["look", "look", "pay"], {"fail": ["look"]}, "the end"])
+"""Tools beside each other and alone, a request that fails once, and a last word."""
+STATES = (
+    "assemble",
+    "pre_step",
+    "request",
+    "stream",
+    "request_error",
+    "pre_tool",
+    "tool",
+    "post_tool",
+    "after_step",
+)
+"""A hook point in each state of the chart, and before and behind what takes its time there."""
+
+
+@pytest.fixture(scope="module")
+def running() -> Generator[Server]:
+    with server() as one:
+        yield one
+
+
+@pytest.fixture
+def dsn(running: Server) -> str:
+    dsn = running.dsn()
+    prepare(dsn)
+    return dsn
+
+
+async def soon(turn: "asyncio.Task[DurableTurn]", within: float = 40) -> DurableTurn:
+    return await asyncio.wait_for(turn, within)
+
+
+@pytest.mark.parametrize("point", STATES if FULL else Random(SEED).sample(STATES, 3))
+async def test_a_worker_is_killed_in_a_state(point: str, dsn: str) -> None:
+    with workers() as running:
+        held = Process(dsn, hold=point)
+        running.append(held)
+        held.says("ready")
+        async with DurableAgent(dsn, "s") as agent:
+            turn = asyncio.create_task(agent.prompt(PLAN))
+            await asyncio.to_thread(held.says, f"at {point}")
+            before = deeds(dsn, "answered")
+            finished = deeds(dsn, "done")
+            other = Process(dsn)
+            running.append(other)
+            other.says("ready")
+            held.kill()
+            killed = time.monotonic()
+            came = await soon(turn)
+            took = time.monotonic() - killed
+    assert came.ok, came
+    assert came.text.strip() == "the end"
+    assert took < LEASE + 5, f"taken over and finished only after {took:.1f} s"
+    session = opened(dsn, "s")
+    assert told(session) == [PLAN]
+    again = {key for key, count in deeds(dsn, "answered").items() if count > 1 and key in before}
+    assert not again, f"answered again: {again}"
+    assert all(deeds(dsn, "done")[key] == 1 for key in finished), "a tool that had finished ran again"
+    assert len(results(session)) == 4
+    for _, key in deeds(dsn, "done"):
+        assert key.startswith("s:"), key
+
+
+async def test_an_unsafe_tool_asks_before_it_runs_again(dsn: str) -> None:
+    with workers() as running:
+        first = Process(dsn, pause=30)
+        running.append(first)
+        first.says("ready")
+        async with DurableAgent(dsn, "s") as agent:
+            turn = asyncio.create_task(agent.prompt(json.dumps([["shoot"], "done"])))
+            await until(lambda: sum(deeds(dsn, "began").values()) == 1, within=60)
+            first.kill()
+            running.append(Process(dsn))
+            asked = await until(agent.questions)
+            assert [(each.tool, "may have taken effect" in each.reason) for each in asked] == [
+                ("shoot", True)
+            ]
+            assert sum(deeds(dsn, "began").values()) == 1, "it ran again without being asked about"
+            await agent.refuse(asked[0].call_id, "look first")
+            assert (await soon(turn)).ok
+    session = opened(dsn, "s")
+    (result,) = results(session).values()
+    assert "look first" in result["content"][0]["text"]
+    assert sum(deeds(dsn, "began").values()) == 1
+
+
+async def test_somebody_else_steers_and_aborts_within_a_second(dsn: str) -> None:
+    with workers() as running:
+        worker = Process(dsn, pause=0.3)
+        running.append(worker)
+        worker.says("ready")
+        async with DurableAgent(dsn, "s") as asks, DurableAgent(dsn, "s") as third:
+            turn = asyncio.create_task(asks.prompt(json.dumps([["look"], "one two three four", "end"])))
+            await until(lambda: deeds(dsn, "began"))
+            await third.steer("be quick")
+            assert (await soon(turn)).ok
+            turn = asyncio.create_task(asks.prompt(json.dumps([["long"], "never"])))
+            await until(lambda: len(deeds(dsn, "began")) == 2)
+            waits = await third.follow_up('["not any more"]')
+            sent = time.monotonic()
+            await third.abort("enough")
+            came = await soon(turn)
+            took = time.monotonic() - sent
+            assert (came.reason, took < 1) == ("aborted", True), (came, took)
+            assert (await third.result(waits)).reason == "discarded"
+            assert (await asks.prompt('["on we go"]')).text.strip() == "on we go"
+    session = opened(dsn, "s")
+    assert told(session)[1] == "be quick"
+    steered = next(e for e in session.entries if e.type == "user/message" and e.data["step"] > 1)
+    assert steered.data["turn"] == 1, "it reached the turn that ran"
+
+
+async def test_a_stopped_worker_cannot_write_when_it_goes_on(dsn: str) -> None:
+    with workers() as running:
+        first = Process(dsn, pause=0.5)
+        running.append(first)
+        first.says("ready")
+        async with DurableAgent(dsn, "s") as agent:
+            turn = asyncio.create_task(agent.prompt(json.dumps([["pay"], "one two three", "end"])))
+            await until(lambda: deeds(dsn, "began"))
+            first.freeze()
+            second = Process(dsn, pause=0.3)
+            running.append(second)
+            second.says("ready")
+            await until(lambda: sum(deeds(dsn, "began").values()) == 2)
+            first.thaw()
+            assert (await soon(turn)).ok
+            assert (await agent.prompt('["again"]')).ok
+            await asyncio.sleep(2 * LEASE)
+    session = opened(dsn, "s")
+    assert sum(deeds(dsn, "began").values()) == 2
+    assert len(deeds(dsn, "began")) == 1, "both tries of a keyed tool have one key"
+    assert len(results(session)) == 1
+    assert [e.data["reason"] for e in session.entries if e.type == "turn/end"] == ["completed"] * 2
+
+
+async def test_the_server_is_restarted_amid_turns(dsn: str, running: Server) -> None:
+    with workers() as processes:
+        worker = Process(dsn, pause=0.05)
+        processes.append(worker)
+        worker.says("ready")
+        async with DurableAgent(dsn, "s0") as agent, DurableAgent(dsn, "s1") as other:
+            plan = json.dumps([["look", "pay"]] * 6 + ["end"])
+            turns = [asyncio.create_task(each.prompt(plan)) for each in (agent, other)]
+            await until(lambda: len(deeds(dsn, "done")) > 3)
+            await asyncio.to_thread(running.stop)
+            await asyncio.sleep(0.5)
+            await asyncio.to_thread(running.start)
+            for turn in turns:
+                assert (await soon(turn, 60)).ok
+    for id in ("s0", "s1"):
+        session = opened(dsn, id)
+        assert len(results(session)) == 12
+        assert told(session) == [plan]
+
+
+async def test_a_turn_ends_with_the_version_it_began_with(dsn: str) -> None:
+    with workers() as running:
+        old = Process(dsn, version="1", pause=0.3)
+        running.append(old)
+        old.says("ready")
+        async with DurableAgent(dsn, "s") as agent, DurableAgent(dsn, "t") as other:
+            turn = asyncio.create_task(agent.prompt(json.dumps([["look"], "old end"])))
+            await until(lambda: deeds(dsn, "began", "s"))
+            new = Process(dsn, version="2")
+            running.append(new)
+            new.says("ready")
+            assert (await soon(asyncio.create_task(other.prompt('["new"]')))).ok
+            old.kill()
+            await asyncio.sleep(3 * LEASE)
+            assert not turn.done(), "a worker of another version went on with it"
+            again = Process(dsn, version="1")
+            running.append(again)
+            assert (await soon(turn)).text.strip() == "old end"
+    assert told(opened(dsn, "s")) == [json.dumps([["look"], "old end"])]
+
+
+SESSIONS, TURNS = (200, 3) if FULL else (30, 2)
+
+
+async def test_two_workers_share_many_sessions(dsn: str) -> None:
+    with workers() as running:
+        running += [Process(dsn), Process(dsn)]
+        for each in running:
+            each.says("ready")
+        await load(dsn, SESSIONS, TURNS)
+    pids = {pid for (pid,) in rows(dsn, "SELECT DISTINCT pid FROM deeds")}
+    assert len(pids) == 2, "one worker did all the work"
+    whole(dsn, SESSIONS, TURNS)
+
+
+async def test_workers_are_killed_at_random_under_load(dsn: str) -> None:
+    random = Random(SEED)
+    kills, sessions, turns = (100, 40, 20) if FULL else (4, 12, 4)
+    with workers() as running:
+        running += [Process(dsn, pause=0.02), Process(dsn, pause=0.02)]
+        for each in running:
+            each.says("ready")
+        working = asyncio.create_task(load(dsn, sessions, turns, within=1800))
+        for _ in range(kills):
+            if working.done():
+                break
+            await asyncio.sleep(random.uniform(0, 1.5))
+            victim = random.randrange(2)
+            running[victim].kill()
+            running[victim] = Process(dsn, pause=0.02)
+            running[victim].says("ready")
+        await working
+    whole(dsn, sessions, turns)
+
+
+async def load(dsn: str, sessions: int, turns: int, within: float = 300) -> None:
+    """Ask for turns of many sessions, and wait for all of them."""
+    async with AsyncExitStack() as stack:
+        agents = [await stack.enter_async_context(DurableAgent(dsn, f"s{i}")) for i in range(sessions)]
+        asked = [(agent, await agent.follow_up(plan_of(i))) for i in range(turns) for agent in agents]
+        came = await asyncio.wait_for(asyncio.gather(*(agent.result(id) for agent, id in asked)), within)
+    assert all(each.ok for each in came), [each for each in came if not each.ok]
+
+
+def plan_of(turn: int) -> str:
+    return json.dumps([["look", "look"], {"fail": ["pay"]}, f"end of {turn}"])
+
+
+def whole(dsn: str, sessions: int, turns: int) -> None:
+    """Hold every session against what was asked for."""
+    for i in range(sessions):
+        session = opened(dsn, f"s{i}")
+        assert told(session) == [plan_of(turn) for turn in range(turns)], "lost, doubled or out of order"
+        assert len(results(session)) == 3 * turns
+        reasons = [entry.data["reason"] for entry in session.entries if entry.type == "turn/end"]
+        assert reasons == ["completed"] * turns
+        called = {
+            f"{session.id}:{e.seq}:{e.data['call_id']}" for e in session.entries if e.type == "tool/call"
+        }
+        assert {key for _, key in deeds(dsn, "done", session.id)} == called, "a try of a call had another key"
+
+
+def rows(dsn: str, sql: str) -> list[tuple[Any, ...]]:
+    with psycopg.connect(dsn, autocommit=True) as db:
+        return db.execute(sql.encode()).fetchall()
+
+
+async def until(ask: Callable[[], Any], within: float = 30) -> Any:
+    """Wait until this is true, and return what it gave."""
+    end = time.monotonic() + within
+    while True:
+        found = ask()
+        if isawaitable(found):
+            found = await found
+        if found:
+            return found
+        assert time.monotonic() < end, "it never came"
+        await asyncio.sleep(0.05)
