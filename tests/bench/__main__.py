@@ -1,7 +1,11 @@
 """How fast Turnchart is, beside its peers in one run.
 
-    python tests/bench [--rounds 3] [--peers bare,agno,burr,turnchart]
-                       [--rows a,b,c,d,e,g,h,s,p,draw,start,load,first] [--seconds 0.8] [--json FILE]
+    python tests/bench [--rounds 3] [--seconds 0.8] [--peers bare,agno,turnchart] [--rows a,b,c]
+                       [--json FILE] [--read FILE] [--write]
+
+With --write, docs/benchmarks.md is made of it; --read takes what --json wrote, and measures nothing.
+The peers are those of environments.py, each in an environment of its own in build/bench, made on demand; one
+that cannot be installed is left out, and that is said.
 
 | row | work |
 |---|---|
@@ -10,6 +14,7 @@
 | c | one turn: ten tool calls that may run in parallel, then the answer |
 | d | a streamed answer of 1,000 chunks, per chunk |
 | e | row a on top of a conversation of 100 and of 10,000 messages |
+| f | a new process that imports, makes an agent and takes a turn: the whole of it |
 | g | memory of an idle agent, and with its finished one-turn conversation |
 | h | 1,000 agents at once, each one turn, the model taking 50 ms |
 | s | stores: appending an entry, and loading a log of 100,000, an entry |

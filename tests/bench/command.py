@@ -1,14 +1,14 @@
 """The command: makes the environments, runs the rounds, prints the tables."""
 
 import argparse
-import json
 import os
 import platform
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from datetime import UTC, datetime
 from pathlib import Path
 
-from tests.bench import growth, loading, pictures, report, startup, stores, terminal
-from tests.bench.environments import PEERS, Missing, interpreter
+from tests.bench import growth, loading, page, pictures, report, startup, stores, terminal
+from tests.bench.environments import PEERS, ROOT, Missing, command
 from tests.bench.rounds import Results, measure
 
 ALONE = {
@@ -20,39 +20,73 @@ ALONE = {
     "first": terminal.measure,
 }
 """The rows that have no peers."""
-ROWS = ("a", "b", "c", "d", "e", "g", "h", *ALONE)
+ROWS = ("a", "b", "c", "d", "e", "f", "g", "h", *ALONE)
+PAGE = ROOT / "docs" / "benchmarks.md"
 
 
 def main() -> None:
     """Measure what the command line asks for and print it."""
-    options = _options()
-    rows = [row for row in options.rows if row not in ALONE]
-    found: dict[str, str] = {}
-    for peer in options.peers:
-        try:
-            found[peer] = interpreter(peer)
-        except Missing as why:
-            print(f"{peer} is left out: {why}", flush=True)
-    results = measure(found, rows, rounds=options.rounds, seconds=options.seconds)
-    for row in options.rows:
-        if row in ALONE and "turnchart" in found:
-            results.add("turnchart", ALONE[row]())
+    options, parser = _options()
+    if options.write and (options.peers != list(PEERS) or options.rows != list(ROWS)):
+        parser.error("--write takes every peer and every row: leave --peers and --rows out")
+    results = Results.read(options.read) if options.read else _measured(options)
     goals = report.goals(results)
-    print(_what(results, options.rounds))
+    print(f"{_what(results)}\n")
     print(report.beside_peers(results))
     print(report.table_of_goals(goals))
     if options.json:
-        _write(options.json, results, goals, options.rounds)
+        results.write(options.json, goals=[each._asdict() for each in goals])
+    if options.write:
+        PAGE.write_text(page.page(results), "utf-8")
+        print(f"written: {PAGE.relative_to(ROOT)}")
 
 
-def _options() -> argparse.Namespace:
+def _measured(options: argparse.Namespace) -> Results:
+    results = Results()
+    commands: dict[str, list[str]] = {}
+    for peer in options.peers:
+        try:
+            commands[peer] = command(peer)
+        except Missing as why:
+            results.leave_out(f"{peer} is left out: {why}")
+    results.about = {
+        "date": f"{datetime.now(UTC):%-d %B %Y}",
+        "python": platform.python_version(),
+        "rounds": str(options.rounds),
+        "machine": f"{_processor()}, {os.cpu_count()} processors, {platform.system()}",
+    }
+    loads = [os.getloadavg()[1]]
+    rows = [row for row in options.rows if row not in ALONE]
+    measure(results, commands, rows, rounds=options.rounds, seconds=options.seconds)
+    loads.append(os.getloadavg()[1])
+    for row in options.rows:
+        if row in ALONE and "turnchart" in commands:
+            results.add("turnchart", ALONE[row]())
+    loads.append(os.getloadavg()[1])
+    if max(loads) > (os.cpu_count() or 1):
+        results.about["busy"] = f"{max(loads):.1f}"
+    return results
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def _options() -> tuple[argparse.Namespace, argparse.ArgumentParser]:
     parser = argparse.ArgumentParser(prog="python tests/bench", description="Measure speed beside the peers.")
     parser.add_argument("--rounds", type=_positive, default=3, help="how often each row is measured (3)")
     parser.add_argument("--peers", type=_Names(PEERS), default=list(PEERS), help=",".join(PEERS))
     parser.add_argument("--rows", type=_Names(ROWS), default=list(ROWS), help=",".join(ROWS))
     parser.add_argument("--seconds", type=float, default=0.8, help="how long one figure is sampled (0.8)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there too")
-    return parser.parse_args()
+    parser.add_argument("--read", type=Path, metavar="FILE", help="measure nothing: take what --json wrote")
+    parser.add_argument("--write", action="store_true", help="write docs/benchmarks.md")
+    return parser.parse_args(), parser
 
 
 def _positive(text: str) -> int:
@@ -75,22 +109,11 @@ class _Names:
         return [name for name in self.known if name in given]
 
 
-def _what(results: Results, rounds: int) -> str:
+def _what(results: Results) -> str:
     """Say what was measured, and whether the machine had something else to do."""
     versions = ", ".join(f"{name} {version}" for name, version in sorted(results.versions.items()))
-    said = f"Python {platform.python_version()}, medians of {rounds} rounds; {versions or 'no other peers'}"
-    load, processors = os.getloadavg()[1], os.cpu_count() or 1
-    if load > processors:
-        said += f"\nThe machine was busy (load {load:.1f}, {processors} processors): the times are too long."
-    return f"{said}\n"
-
-
-def _write(path: Path, results: Results, goals: Sequence[report.Judged], rounds: int) -> None:
-    said = {
-        "python": platform.python_version(),
-        "rounds": rounds,
-        "versions": results.versions,
-        "figures": results.rounds,
-        "goals": [each._asdict() for each in goals],
-    }
-    path.write_text(json.dumps(said, indent=1) + "\n", "utf-8")
+    about = results.about
+    said = f"Python {about['python']}, medians of {about['rounds']} rounds; {versions or 'no other peers'}"
+    if "busy" in about:
+        said += f"\nThe machine was busy (load {about['busy']}): the times are too long."
+    return said

@@ -12,6 +12,8 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[2]
 BUILT = ROOT / "build" / "bench"
 VENVS = BUILT / "venvs"
+PI_PACKAGES = BUILT / "pi"
+"""The folder of pi's packages; `node_modules` is in it."""
 
 
 class Peer(NamedTuple):
@@ -40,9 +42,7 @@ PEERS: dict[str, Peer] = {
     "agno": Peer("agno", ("agno",), ("agno==3.1.10",)),
     "burr": Peer("burr", ("burr",), ("apache-burr==0.43.0",)),
     "openai-agents": Peer("openai-agents", ("openai_agents",), ("openai-agents==0.24.0",)),
-    "langchain": Peer(
-        "langchain create_agent", ("langchain",), ("langchain==1.5.2", "langgraph==1.2.24")
-    ),
+    "langchain": Peer("langchain create_agent", ("langchain",), ("langchain==1.5.2", "langgraph==1.2.24")),
     "pydantic-ai": Peer("pydantic-ai", ("pydantic_ai",), ("pydantic-ai-slim==2.68.0",)),
     "pi": Peer("pi, its harness", ("pi.mjs", "harness"), _PI),
     "pi-agent": Peer("pi, no session", ("pi.mjs", "agent"), _PI),
@@ -81,17 +81,15 @@ def _node(peer: Peer) -> str:
     node = shutil.which("node")
     if node is None or shutil.which("npm") is None:
         raise Missing("it needs node and npm, which are not there")
-    folder = _pi_packages()
+    folder = PI_PACKAGES
     if _is_new(folder, peer.requires):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        _run(["npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(folder), *peer.requires])
+        _run(
+            ["npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(folder), *peer.requires]
+        )
         _note(folder, peer.requires)
     return node
-
-
-def _pi_packages() -> Path:
-    return BUILT / "pi"
 
 
 def _is_new(folder: Path, requires: tuple[str, ...]) -> bool:
@@ -125,7 +123,7 @@ def variables() -> dict[str, str]:
         "AGNO_TELEMETRY": "false",
         "DO_NOT_TRACK": "1",
         "LANGSMITH_TRACING": "false",
-        "PI_PACKAGES": str(_pi_packages()),
+        "PI_PACKAGES": str(PI_PACKAGES),
         "PYTHONHASHSEED": "0",
     }
 

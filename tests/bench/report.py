@@ -82,6 +82,7 @@ GOALS = (
     _of_start("check sketch", 2.5),
     _of_start("show --resolved", 3.5),
     _of_start("diagram", 3.5),
+    _of_start(startup.FIRST_LINE, 3),
     Goal("load 1,000 lines", 0.05, None),
     Goal("first character", 20, None),
     Goal("first character, 90 %", 40, None),
@@ -99,22 +100,22 @@ def goals(results: Results) -> list[Judged]:
 def _without_goal(results: Results, name: str) -> Judged:
     value = results.value("turnchart", name) or 0
     floor = results.value(FLOOR, name.split()[0])
-    return Judged(name, value, _unit(name), FLOOR, value / floor if floor else 0, None)
+    return Judged(name, value, unit(name), FLOOR, value / floor if floor else 0, None)
 
 
 def _judged(results: Results, goal: Goal) -> Judged | None:
-    value, unit = results.value("turnchart", goal.figure), _unit(goal.figure)
+    value, measured = results.value("turnchart", goal.figure), unit(goal.figure)
     if value is None:
         return None
     if goal.floor is None:
-        return Judged(goal.figure, value, unit, "", value, goal.most)
+        return Judged(goal.figure, value, measured, "", value, goal.most)
     peer, figure = goal.floor
     floor = results.value(peer, figure)
     named = FLOOR if peer == FLOOR else figure
-    return Judged(goal.figure, value, unit, named, value / floor, goal.most) if floor else None
+    return Judged(goal.figure, value, measured, named, value / floor, goal.most) if floor else None
 
 
-def _unit(figure: str) -> str:
+def unit(figure: str) -> str:
     """Return the unit of a figure: times of a turn in microseconds, memory in KiB, the others in seconds."""
     row = figure.split()[0].rstrip("0123456789")
     return UNITS.get(row, "s")
@@ -127,8 +128,8 @@ def beside_peers(results: Results) -> str:
     """Return a table with a line a figure and a column a peer; in parentheses the multiple of the floor."""
     peers = list(results.rounds)
     names = [name for name in _figures(results) if any(_of(results, peer, name) for peer in peers)]
-    lines = [[f"{name}, {_unit(name)}", *[_of(results, peer, name) for peer in peers]] for name in names]
-    return _table(["figure", *peers], lines) if lines else ""
+    lines = [[f"{name}, {unit(name)}", *[_of(results, peer, name) for peer in peers]] for name in names]
+    return table(["figure", *peers], lines) if lines else ""
 
 
 def _figures(results: Results) -> list[str]:
@@ -141,19 +142,19 @@ def _of(results: Results, peer: str, name: str) -> str:
     value, floor = results.value(peer, name), results.value(FLOOR, name)
     if value is None:
         return ""
-    return _number(value) if not floor or peer == FLOOR else f"{_number(value)} ({_number(value / floor)} x)"
+    return number(value) if not floor or peer == FLOOR else f"{number(value)} ({number(value / floor)} x)"
 
 
 def table_of_goals(judged: Sequence[Judged]) -> str:
     """Return a table with a line a figure: what was found, what the goal allows, and whether it is met."""
-    return _table(
+    return table(
         ["turnchart", "found", "of its floor", "goal", ""],
         [
             [
                 each.figure,
-                f"{_number(each.value)} {each.unit}",
-                f"{_number(each.found)} x {each.floor}" if each.floor and each.found else "",
-                "" if each.most is None else f"{_number(each.most)} {'x' if each.floor else each.unit}",
+                f"{number(each.value)} {each.unit}",
+                f"{number(each.found)} x {each.floor}" if each.floor and each.found else "",
+                "" if each.most is None else f"{number(each.most)} {'x' if each.floor else each.unit}",
                 each.mark,
             ]
             for each in judged
@@ -161,11 +162,13 @@ def table_of_goals(judged: Sequence[Judged]) -> str:
     )
 
 
-def _number(value: float) -> str:
+def number(value: float) -> str:
+    """Return a figure with as many digits as it deserves."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
-def _table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+def table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """Return a table in Markdown, whose columns are as wide as they must be."""
     widths = [max(len(line[i]) for line in [head, *lines]) for i in range(len(head))]
     rule = ["-" * widths[0], *["-" * (width - 1) + ":" for width in widths[1:]]]
     padded = [

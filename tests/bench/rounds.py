@@ -73,7 +73,12 @@ class Results:
 
 
 def measure(
-    results: Results, commands: Mapping[str, Sequence[str]], rows: Sequence[str], *, rounds: int, seconds: float
+    results: Results,
+    commands: Mapping[str, Sequence[str]],
+    rows: Sequence[str],
+    *,
+    rounds: int,
+    seconds: float,
 ) -> None:
     """Measure the rows with every peer. One that fails at a row is left out of it, and that is said."""
     for number in range(1, rounds + 1):

@@ -18,7 +18,6 @@ COMMANDS: Mapping[str, tuple[str, ...]] = {
     "--help": (*_TURNCHART, "--help"),
     "check": (*_TURNCHART, "check", "flows/demo.yaml"),
     "check sketch": (*_TURNCHART, "check", "tests/corpus/sketch.agent.yaml"),
-    "check --strict": (*_TURNCHART, "check", "flows/demo.yaml", "--strict"),
     "show --resolved": (*_TURNCHART, "show", "tests/corpus/sketch.agent.yaml", "--resolved"),
     "diagram": (*_TURNCHART, "diagram"),
     FIRST_LINE: (*_TURNCHART, "run", "demo"),

@@ -22,6 +22,7 @@ from turnchart.machine import (
     Session,
     State,
 )
+from turnchart.machine.entries import decode
 from turnchart.machine.errors import SessionError
 from turnchart.machine.rebuild import rebuild
 from turnchart.testing import FakeClock
@@ -37,9 +38,13 @@ def last(session: Session, type: str) -> int:
     return next(entry.seq for entry in reversed(session.entries) if entry.type == type)
 
 
-def asked(agent: Agent) -> Sequence[Any]:
+def script(agent: Agent) -> ScriptedModel:
     assert isinstance(agent.model, ScriptedModel)
-    return agent.model.requests
+    return agent.model
+
+
+def asked(agent: Agent) -> Sequence[Any]:
+    return script(agent).requests
 
 
 async def test_g146_from_the_message_of_a_user_the_conversation_goes_on_before_it() -> None:
@@ -60,6 +65,27 @@ async def test_g146_from_the_message_of_a_user_the_conversation_goes_on_before_i
         assert texts(session) == ["x", "one", "z", "three"]
         with pytest.raises(IndexError, match="there is no entry 999"):
             await agent.navigate(999)
+
+
+async def test_g146_a_session_that_was_opened_again_is_moved_in_as_before() -> None:
+    """Every place of one, with the text that comes back, the labels and the summary."""
+    replies: list[Reply | str] = [calls(("add", {"a": 1, "b": 2})), "one", "two"]
+    async with scripted(replies) as agent:
+        await agent.prompt("x")
+        agent.session.append_custom_message("note", "by the way")
+        await agent.prompt("y")
+    moves: list[list[object]] = []
+    lines = [entry.line() for entry in agent.session.entries]
+    for again in (False, True):
+        made: list[object] = []
+        entries = [Entry.of(decode(line)) for line in lines] if again else agent.session.entries
+        for place in range(len(lines)):
+            async with scripted([SUMMARY], session=Session(Kept(entries))) as other:
+                moved = await other.navigate(place, summarize=True, label="here")
+                made.append((moved.leaf, moved.text, texts(other.session), other.session.labels()))
+                script(other).drop()  # from where nothing is left, no summary is asked for
+        moves.append(made)
+    assert moves[0] == moves[1]
 
 
 async def test_g146_before_a_message_at_the_root_there_is_nothing() -> None:

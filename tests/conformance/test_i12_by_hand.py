@@ -26,6 +26,7 @@ from tests.machine.histories import Kept
 from turnchart.machine import (
     Agent,
     AgentBusy,
+    AppendRefused,
     Compaction,
     CompactionFailed,
     Failure,
@@ -122,6 +123,45 @@ async def test_a_prompt_that_comes_meanwhile_waits_and_runs_then() -> None:
         agent.inject("by the way")
         await agent.idle()
     assert said(model.requests[-1].messages)[-2:] == ["by the way", "three"]
+    check(agent, conversation(model))
+
+
+async def test_nobody_moves_in_a_conversation_that_is_being_compacted() -> None:
+    model = ScriptedModel(["a" * 100, "b" * 100, Reply("sum", delay=3), "c"])
+    async with asked(model) as agent, anyio.create_task_group() as group:
+        await agent.prompt("one")
+        await agent.prompt("two")
+        group.start_soon(agent.compact)
+        while len(model.requests) < 3:
+            await checkpoint()
+        before = len(agent.session.entries)
+        with pytest.raises(AppendRefused, match="is being compacted; move when that is over"):
+            agent.session.navigate(0)
+        assert len(agent.session.entries) == before
+        await agent.idle()
+        agent.session.navigate(agent.session.leaf)
+        assert (await agent.prompt("three")).ok
+    assert len(all_of(agent.session, "compaction")) == 1
+    check(agent, conversation(model))
+
+
+async def test_what_is_written_while_a_compaction_runs_is_named_as_kept() -> None:
+    model = ScriptedModel(["a" * 100, Reply("sum", delay=3), "b"])
+    async with (
+        asked(model, compaction=Compaction(keep_last=0)) as agent,
+        anyio.create_task_group() as group,
+    ):
+        await agent.prompt("one")
+        group.start_soon(agent.compact)
+        while len(model.requests) < 2:
+            await checkpoint()
+        agent.session.append_custom_message("note", "by the way")
+        written = agent.session.leaf
+        await agent.idle()
+        assert (await agent.prompt("two")).ok
+    [entry] = all_of(agent.session, "compaction")
+    assert (entry.data["first_kept"], entry.data["retained_tail"]) == (written, (written,))
+    assert said(model.requests[-1].messages)[1:] == ["by the way", "two"]
     check(agent, conversation(model))
 
 

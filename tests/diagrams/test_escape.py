@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnchart.diagrams.escape import dot, mermaid, one_line, unescaped
+from turnchart.diagrams.escape import dot, mermaid, mermaid_markdown, one_line, unescaped
 
 NASTY = [
     'a "quoted" name', "semi;colon", "#35; hash", "<b>bold</b>", "%% comment", "%%{init: {}}%%",
@@ -25,7 +25,22 @@ def test_mermaid_text_holds_no_special_character(text: str) -> None:
 
 @pytest.mark.parametrize("text", NASTY)
 def test_entities_can_be_undone(text: str) -> None:
-    assert unescaped(mermaid(text)) == (one_line(text) or "\N{NO-BREAK SPACE}")
+    shown = one_line(text) or "\N{NO-BREAK SPACE}"
+    assert unescaped(mermaid(text)) == unescaped(mermaid_markdown(text)) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "escaped"),
+    [
+        ("read_file [*]", "read_file #91;#42;#93;"),
+        ("shell(rm *)", "shell(rm #42;)"),
+        ("__init__", "#95;#95;init#95;#95;"),
+        ("_x a_b", "#95;x a_b"),
+        ("9_000", "9_000"),
+    ],
+)
+def test_nothing_becomes_bold_where_labels_are_markdown(text: str, escaped: str) -> None:
+    assert mermaid_markdown(text) == escaped
 
 
 @pytest.mark.parametrize("text", NASTY)

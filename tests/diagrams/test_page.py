@@ -46,6 +46,7 @@ def test_a_session_brings_every_entry_with_its_arrow_and_state(recorded: Recorde
     assert data["sequence"] == ""
     first = next(entry for entry in data["entries"] if entry["type"] == "turn/start")
     assert (first["from"], first["to"], first["label"]) == ("Driver", "Session", "turn/start 1")
+    assert [entry["parent"] for entry in data["entries"]] == [entry.parent for entry in log]
     call = next(entry for entry in data["entries"] if entry["type"] == "tool/call")
     assert call["state"] == "tooling"
     assert {entry["from"] for entry in data["entries"]} <= set(data["parts"])

@@ -5,7 +5,6 @@ import pytest
 
 from turnchart.flows.check import examine
 from turnchart.flows.problems import Problem
-from turnchart.hooks.registry import HOOKS
 from turnchart.machine.points import POINTS, WITH_ON_ERROR
 
 Found = Callable[..., list[tuple[str, int, int]]]

@@ -153,7 +153,7 @@ async def picked_up(entries: Sequence[Entry], **more: Any) -> tuple[list[Entry],
     agent.steps = steps
     async with agent:
         steps.missing = pick_up(agent)
-        going = steps.missing is not None
+        going = steps.missing is not None or agent.resume()
         with anyio.fail_after(10):
             await agent.idle()
     return session.entries, steps, going

@@ -221,7 +221,8 @@ async def test_two_workers_share_many_sessions(dsn: str) -> None:
 
 async def test_workers_are_killed_at_random_under_load(dsn: str) -> None:
     random = Random(SEED)
-    kills, sessions, turns = (100, 40, 20) if FULL else (4, 12, 4)
+    kills, sessions, turns = (100, 40, 10) if FULL else (4, 12, 4)
+    asked = turns
     with workers() as running:
         running += [Process(dsn, pause=0.02), Process(dsn, pause=0.02)]
         for each in running:
@@ -229,21 +230,27 @@ async def test_workers_are_killed_at_random_under_load(dsn: str) -> None:
         working = asyncio.create_task(load(dsn, sessions, turns, within=1800))
         for _ in range(kills):
             if working.done():
-                break
+                await working
+                working = asyncio.create_task(load(dsn, sessions, turns, first=asked, within=1800))
+                asked += turns
             await asyncio.sleep(random.uniform(0, 1.5))
             victim = random.randrange(2)
             running[victim].kill()
             running[victim] = Process(dsn, pause=0.02)
             running[victim].says("ready")
         await working
-    whole(dsn, sessions, turns)
+    whole(dsn, sessions, asked)
 
 
-async def load(dsn: str, sessions: int, turns: int, within: float = 300) -> None:
+async def load(dsn: str, sessions: int, turns: int, first: int = 0, within: float = 300) -> None:
     """Ask for turns of many sessions, and wait for all of them."""
     async with AsyncExitStack() as stack:
         agents = [await stack.enter_async_context(DurableAgent(dsn, f"s{i}")) for i in range(sessions)]
-        asked = [(agent, await agent.follow_up(plan_of(i))) for i in range(turns) for agent in agents]
+        asked = [
+            (agent, await agent.follow_up(plan_of(i)))
+            for i in range(first, first + turns)
+            for agent in agents
+        ]
         came = await asyncio.wait_for(asyncio.gather(*(agent.result(id) for agent, id in asked)), within)
     assert all(each.ok for each in came), [each for each in came if not each.ok]
 

@@ -17,7 +17,7 @@ from turnchart.machine.abort import AbortSignal
 from turnchart.machine.context import RUNTIME_CONTEXT
 from turnchart.machine.cutting import Cut, Long, Surface, long_results, seen
 from turnchart.machine.driver import first_error
-from turnchart.machine.entries import Frozen
+from turnchart.machine.entries import Entry, Frozen
 from turnchart.machine.errors import (
     CompactionFailed,
     InternalError,
@@ -143,6 +143,7 @@ async def compact(agent: Agent, *, focus: str = "") -> Compacted:
     tokens = compactor(agent).gauge.measure(agent.session)
     job = Job(agent, "manual", tokens, limit(agent), focus)
     came: Compacted | None = None
+    stop = agent.session.validate(_stays)
     try:
         async with anyio.create_task_group() as group:
             group.start_soon(_cancel_with, agent.turning.abort, group.cancel_scope)
@@ -150,10 +151,17 @@ async def compact(agent: Agent, *, focus: str = "") -> Compacted:
             group.cancel_scope.cancel()
     except BaseExceptionGroup as many:
         raise first_error(many) from None
+    finally:
+        stop()
     if came is None:
         raise CompactionFailed("aborted", f"the compaction was cut off ({agent.turning.abort.reason})")
     await agent.session.flush()
     return came
+
+
+def _stays(entry: Entry) -> str | None:
+    moves = entry.type in ("leaf", "branch_summary")
+    return "the conversation is being compacted; move when that is over" if moves else None
 
 
 async def _cancel_with(abort: AbortSignal, scope: anyio.CancelScope) -> None:
@@ -394,7 +402,7 @@ class Job:
     ) -> int:
         nodes, agent = self._surface.nodes, self._agent
         gone = tuple(dict.fromkeys(node.seq for node in nodes[: cut.at]))
-        kept = tuple(node.seq for node in nodes[cut.at :])
+        kept = tuple(node.seq for node in agent.session.view.nodes[cut.at :])
         data: dict[str, Any] = {
             "summary": summary, "first_kept": kept[0] if kept else None, "retained_tail": kept,
             "tokens_before": self._before,

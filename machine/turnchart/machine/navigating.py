@@ -12,7 +12,7 @@ from turnchart.machine.branches import LEFT
 from turnchart.machine.entries import Frozen, freeze
 from turnchart.machine.errors import AgentBusy, RequestFailed
 from turnchart.machine.message_fields import plain
-from turnchart.machine.messages import AssistantMessage, Failure, Message, UserMessage
+from turnchart.machine.messages import AssistantMessage, Failure, Message, UserMessage, message
 from turnchart.machine.models import ModelRequest, PreparedCall, RequestConfig, failure_of
 from turnchart.machine.states import State
 from turnchart.machine.stream import Answer
@@ -144,7 +144,7 @@ def _place(entries: Sequence[Entry], seq: int | None) -> tuple[int | None, str]:
         return None, ""
     entry = entries[seq]
     if entry.type in ("user/message", "custom_message"):
-        return entry.parent, str(entry.data["message"].text)
+        return entry.parent, message(entry.data["message"]).text  # of a log that was opened it is plain JSON
     return settled(entries, seq), ""
 
 

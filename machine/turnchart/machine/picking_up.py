@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from turnchart.machine.effects import claiming, pre_step
 from turnchart.machine.entries import Entry, Frozen
-from turnchart.machine.messages import AssistantMessage, Failure, ToolResultMessage, message
+from turnchart.machine.messages import AssistantMessage, Failure, Message, ToolResultMessage, message
 from turnchart.machine.session import Session
 from turnchart.machine.states import Event, State
 from turnchart.machine.stores import Store
@@ -52,6 +52,7 @@ class Left:
         ended: That step is over.
         claimed: Something was claimed since.
         shown: Hooks have seen what was claimed.
+        admitting: What the request shows is in the log in part.
         cut: It was being cut off or given up, so there is nothing to go on with.
         retry: The wait before the next attempt, as far as one was asked for.
     """
@@ -61,7 +62,7 @@ class Left:
         self.session = session
         self.now = Turning(at.turn)
         self.last: Last = ""
-        self.ended = self.claimed = self.shown = self.cut = False
+        self.ended = self.claimed = self.shown = self.admitting = self.cut = False
         self.retry: Entry | None = None
         self._asked: dict[str, float] = {}
         for entry in session.entries[at.turn_start :]:
@@ -107,11 +108,14 @@ class Left:
         self.now.owed = self._owed()
         self.now.step = entry.data["step"] - 1
         self.now.enter()
-        self.last, self.ended, self.claimed, self.shown, self.retry = "", False, False, False, None
+        self.last, self.retry = "", None
+        self.ended = self.claimed = self.shown = self.admitting = False
 
-    def admits(self, _entry: Entry) -> None:
-        """Write what a request shows."""
-        self.last = self.last or "entered"
+    def admits(self, entry: Entry) -> None:
+        """Write what a request shows; the system prompt comes first."""
+        self.admitting = True
+        if entry.type != "system/message":
+            self.last = self.last or "entered"
 
     def attempt(self, entry: Entry) -> None:
         """Settle an attempt that failed, or was cut off."""
@@ -174,6 +178,7 @@ class Left:
 
 _FOLD: Mapping[str, Callable[[Left, Entry], None]] = {
     "step/start": Left.step_start,
+    "system/message": Left.admits,
     "user/message": Left.admits,
     "request/header": Left.admits,
     "request/context": Left.admits,
@@ -239,7 +244,8 @@ class Missing:
 def pick_up(agent: Outfit) -> Missing | None:
     """Let an agent go on with the open turn of its session, which must be a ``LastingSession``.
 
-    Returns what its ``steps`` have to do as the first effect; None where the turn could only be closed.
+    Returns what its ``steps`` have to do as the first effect; None where the turn could only be closed: it
+    was about to end badly, or hooks had changed what was being written. What it had not read waits again.
 
     Raises:
         AppendRefused: If a validator refuses what closes it.
@@ -248,7 +254,8 @@ def pick_up(agent: Outfit) -> Missing | None:
     left = Left(session)
     state, now = left.state, left.now
     session.lasting = False
-    if state is None:
+    half = state is State.REQUESTING and left.admitting and not now.admitted
+    if state is None or (half and not agent.chains.keys().isdisjoint(("assemble", "pre_step"))):
         session.recover()
         return None
     if state is State.CLAIMING:
@@ -261,5 +268,15 @@ def pick_up(agent: Outfit) -> Missing | None:
     if header is not None and header["turn"] == now.number:
         defaults = frozenset(header.get("defaults", ()))
         agent.header = (header["model"], header["settings"], header["thinking"], header["tools"], defaults)
+    agent.sent = _sent(session)
     agent.pick_up(state)
     return Missing(left)
+
+
+def _sent(session: Session) -> tuple[Message, ...]:
+    """Return what the model last read where that was not what the log derives."""
+    sent: tuple[Message, ...] = ()
+    for entry in session.entries:
+        if entry.type == "request/rewritten":
+            sent = (*sent[: entry.data["keep"]], *map(message, entry.data["messages"]))
+    return sent

@@ -271,10 +271,21 @@ async def _rewrite(agent: Outfit, request: ModelRequest) -> ModelRequest:
     if now.cause is not None or shown is derived or shown == derived:
         return request
     shown = tuple(shown)
-    keep = _common_prefix(agent.sent, shown)
-    agent.log("request/rewritten", Frozen(turn=now.number, step=now.step, keep=keep, messages=shown[keep:]))
+    if agent.steps is None or shown != agent.sent or not _rewritten(agent):
+        keep = _common_prefix(agent.sent, shown)
+        agent.log(
+            "request/rewritten", Frozen(turn=now.number, step=now.step, keep=keep, messages=shown[keep:])
+        )
     agent.sent = shown
     return request._replace(messages=shown)
+
+
+def _rewritten(agent: Outfit) -> bool:
+    """Tell whether another process has logged already what this attempt shows."""
+    for entry in reversed(agent.session.entries):
+        if entry.type in ("request/rewritten", "step/start", "assistant/attempt"):
+            return entry.type == "request/rewritten"
+    return False
 
 
 def _common_prefix(before: Sequence[Message], after: Sequence[Message]) -> int:

@@ -1,7 +1,7 @@
 """pydantic-ai. One agent; a longer conversation is given to it with each run."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -48,7 +48,7 @@ class Stream(models.StreamedResponse):  # type: ignore[misc]  # its base is unkn
 
 class Model(models.Model):  # type: ignore[misc]  # its base is unknown here
     def __init__(self, calls: int = 0, delay: float = 0) -> None:
-        super().__init__()
+        super().__init__()  # pyright: ignore[reportUnknownMemberType]  # its base is unknown here
         self.calls = calls
         self.delay = delay
 
@@ -77,7 +77,7 @@ class Model(models.Model):  # type: ignore[misc]  # its base is unknown here
     @asynccontextmanager
     async def request_stream(
         self, said: Any, settings: Any, parameters: Any, run_context: Any = None
-    ) -> AsyncIterator[Any]:
+    ) -> AsyncGenerator[Any]:
         del said, run_context
         _, prepared = self.prepare_request(settings, parameters)
         yield Stream(model_request_parameters=prepared)

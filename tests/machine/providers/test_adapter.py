@@ -171,14 +171,19 @@ async def test_a_missing_key_is_a_failed_request_that_names_the_variable(
         turn = await agent.prompt("hi")
         assert turn.reason == "error"
         assert "set the environment variable ANTHROPIC_API_KEY" in str(turn.error)
-    async with Agent(ProviderModel("opnai:gpt-x")) as agent:
-        assert "there is no provider 'opnai'" in str((await agent.prompt("hi")).error)
+    async with Agent(ProviderModel("groq:llama", api_key="k")) as agent:
+        assert "needs a package that is not installed" in str((await agent.prompt("hi")).error)
 
 
 @pytest.mark.parametrize("id", ["openai", ":m", "openai:"])
 def test_an_id_without_a_provider_or_a_name_is_refused(id: str) -> None:
     with pytest.raises(UnknownModel, match="a model is written provider:name"):
         ProviderModel(id)
+
+
+def test_a_provider_that_nobody_knows_is_refused_at_once() -> None:
+    with pytest.raises(UnknownModel, match="there is no provider 'opnai'; usual ones are openai"):
+        ProviderModel("opnai:gpt-x")
 
 
 async def test_a_key_stands_nowhere(caplog: pytest.LogCaptureFixture) -> None:

@@ -73,7 +73,8 @@ def test_a_package_that_is_missing_is_named() -> None:
 
 
 def test_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    require("openai:m")
+    for id in ("openai:m", "openai-responses:m", "google-cloud:m", "azure-responses:m", "moonshotai:m"):
+        require(id)
     monkeypatch.setattr("turnchart.machine.providers.routes.find_spec", lambda _: None)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]  # a stand-in
     with pytest.raises(UnknownModel, match=r"'openai:m' needs the extra 'providers': pip install"):
         require("openai:m")

@@ -91,6 +91,8 @@ class Attending:
         agent = self.agent
         if lasting:
             self._steps.missing = pick_up(agent)
+            if self._steps.missing is None:
+                agent.resume()
         else:
             self._introduce()
         async with anyio.create_task_group() as group:

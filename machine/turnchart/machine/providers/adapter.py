@@ -78,11 +78,8 @@ class ProviderModel:
             idle_timeout: Seconds without a byte after which a stream has timed out.
 
         Raises:
-            UnknownModel: If the extra ``providers`` is not installed, or ``id`` is no ``provider:name``.
+            UnknownModel: If the extra ``providers`` is not installed, or has no such provider.
         """
-        provider, _, name = id.partition(":")
-        if not (provider and name):
-            raise UnknownModel(f"no model {id!r}: a model is written provider:name")
         require(id)
         self.id = id
         self.route = Route(base_url, api_key, api_key_env)

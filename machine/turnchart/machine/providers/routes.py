@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from inspect import signature
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
@@ -29,6 +30,9 @@ _KEYS: Final[Mapping[str, tuple[str, ...]]] = {
 _NEED: Final = ("openai", "openai-chat", "openai-responses", "anthropic", "google")
 _OWN_CLIENT: Final = (*_NEED, "ollama")
 """Whose connections are ours: those of other providers belong to ``pydantic_ai``."""
+_ALSO: Final = ("openai-chat", "openai-responses", "azure-responses")
+"""Providers that have no module of their own."""
+_USUAL: Final = "usual ones are openai, anthropic, google, ollama, openrouter"
 NO_KEY: Final = "no-key"
 """What a client that insists on a key gets: it would look into the environment otherwise."""
 OLLAMA: Final = "http://localhost:11434/v1"
@@ -81,13 +85,21 @@ class Route:
 
 
 def require(id: str) -> None:
-    """Do nothing where the extra is installed.
+    """Do nothing where the extra is installed and has such a provider; nothing is imported.
 
     Raises:
         UnknownModel: If it is not; the message says how to get it.
     """
-    if find_spec("pydantic_ai") is None:
+    provider, _, name = id.partition(":")
+    if not (provider and name):
+        raise UnknownModel(f"no model {id!r}: a model is written provider:name")
+    spec = find_spec("pydantic_ai")
+    if spec is None:
         raise UnknownModel(f"model {id!r} needs the extra 'providers': {EXTRA}")
+    module = f"{provider.replace('-', '_')}.py"
+    folders = [Path(place) / "providers" for place in spec.submodule_search_locations or ()]
+    if provider not in _ALSO and not any((folder / module).is_file() for folder in folders):
+        raise UnknownModel(f"no model {id!r}: there is no provider {provider!r}; {_USUAL}")
 
 
 @dataclass(slots=True, eq=False)
@@ -179,9 +191,7 @@ def _provider(
     try:
         made = infer_provider_class(kind)
     except ValueError:
-        raise UserError(
-            f"there is no provider {kind!r}; usual ones are openai, anthropic, google, ollama, openrouter"
-        ) from None
+        raise UserError(f"there is no provider {kind!r}; {_USUAL}") from None
     if kind == "ollama":
         base_url = base_url or os.environ.get("OLLAMA_BASE_URL") or OLLAMA
     if base_url is not None and key is None:

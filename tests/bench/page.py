@@ -1,0 +1,160 @@
+"""The page docs/benchmarks.md: the method, every row beside the peers, and Turnchart beside its goals."""
+
+from collections.abc import Sequence
+
+from tests.bench import report
+from tests.bench.environments import PEERS
+from tests.bench.report import FLOOR
+from tests.bench.rounds import Results
+
+ROWS = {
+    "a": "one turn, one request, a two-letter answer",
+    "b": "one turn: the model calls one tool, then answers",
+    "c": "one turn: ten tool calls that may run in parallel, then the answer",
+    "d": "a streamed answer of 1,000 chunks, per chunk",
+    "e100": "row a on top of a conversation of 100 messages",
+    "e10000": "row a on top of a conversation of 10,000 messages",
+    "f": "a new process that imports, makes an agent and takes a turn",
+    "g agent": "memory of an idle agent",
+    "g conversation": "memory of its finished conversation of one turn",
+    "h": "1,000 agents at once, a turn each, the model taking 50 ms",
+}
+OURS = "turnchart"
+
+METHOD = """\
+# Benchmarks
+
+What a turn costs beside the model: the same work for every framework, with a model that answers at once.
+Every figure is a multiple of the floor, a loop written by hand over plain dicts, measured in the same run on
+the same machine. Only these ratios mean something elsewhere; the microseconds do not.
+
+`make bench ARGS=--write` measures everything and writes this page. The programs are in `tests/bench/`.
+
+## Method
+
+- Each framework runs in an environment of its own, with its telemetry and tracing off, and each row in a new
+  process. The rounds are interleaved: row by row, everybody in turn.
+- A figure is the median of {rounds} rounds; that of a round is the median of all turns that fit in its time,
+  after a warm-up. Node warms up for as long as it is measured.
+- Every framework does the least that it can: no storage, no checkpointer; a longer conversation is given to
+  it with the run. Turnchart and pi's harness have no such mode: they keep every entry of the session, in
+  memory or in the file that the row names. `pi, no session` is pi's agent class without its harness.
+- burr has no models and tools of its own; it runs those of the floor.
+- The memory of rows g is what Python's allocators gave, and in node what the heap holds after a collection.
+"""
+
+
+def page(results: Results) -> str:
+    """Return the page, in Markdown."""
+    return "\n".join(
+        [METHOD.format(rounds=results.about["rounds"]), *_when(results), *_beside(results), *_goals(results)]
+    )
+
+
+def _when(results: Results) -> list[str]:
+    about = results.about
+    versions = ", ".join(f"{name} {version}" for name, version in sorted(results.versions.items()))
+    lines = [f"Measured on {about['date']} with Python {about['python']} ({about['machine']}): {versions}."]
+    if "busy" in about:
+        lines.append(
+            f"The machine had other work at the time (a load of {about['busy']}), which makes all times"
+            " longer and the ratios less sure."
+        )
+    lines += [f"{each[:1].upper()}{each[1:]}." for each in results.left_out]
+    return ["\n".join(lines), ""]
+
+
+# -- beside the peers --------------------------------------------------------------------------
+
+
+def _beside(results: Results) -> list[str]:
+    peers = [peer for peer in (OURS, *PEERS) if peer in results.rounds and peer != FLOOR]
+    peers = list(dict.fromkeys(peers))
+    return [
+        "## Beside its peers",
+        "",
+        "Multiples of the floor; less is better.",
+        "",
+        _table_of(results, peers, "value"),
+        _ahead(results, peers[1:]),
+        "",
+        "The same by processor time, which other programs on the machine disturb less:",
+        "",
+        _table_of(results, peers, "cpu"),
+    ]
+
+
+def _table_of(results: Results, peers: Sequence[str], kind: str) -> str:
+    titles = [PEERS[peer].title for peer in peers]
+    lines: list[list[str]] = []
+    for name in _shared(results, peers):
+        floor = _floor(results, name, kind)
+        if floor:
+            found = [results.value(peer, name, kind) for peer in peers]
+            cells = ["" if value is None else f"{report.number(value / floor)} x" for value in found]
+            lines.append([f"{_title(name)}", f"{report.number(floor)} {report.unit(name)}", *cells])
+    return report.table(["row", "floor", *titles], lines)
+
+
+def _shared(results: Results, peers: Sequence[str]) -> list[str]:
+    """Return the figures of Turnchart that somebody else has too, those of a row together."""
+    others = {name for peer in peers if peer != OURS for name in results.rounds[peer]}
+    found = [name for name in results.rounds.get(OURS, {}) if name in others]
+    order = list(ROWS)
+    return sorted(found, key=lambda name: order.index(_row(name)))
+
+
+def _row(name: str) -> str:
+    return name if name in ROWS else name.split()[0]
+
+
+def _title(name: str) -> str:
+    row = _row(name)
+    letter = row if name.startswith("g") else row.rstrip("0123456789")
+    where = f", session as {name.removeprefix(row).strip().upper()}" if name != row else ""
+    return f"{letter[:1]}: {ROWS[row]}{where}"
+
+
+def _floor(results: Results, name: str, kind: str = "value") -> float | None:
+    return results.value(FLOOR, _row(name), kind)
+
+
+def _ahead(results: Results, others: Sequence[str]) -> str:
+    """Say where Turnchart is ahead of everybody, and where somebody is ahead of it."""
+    names = _shared(results, [OURS, *others])
+    behind: list[str] = []
+    for name in names:
+        ours = results.value(OURS, name) or 0
+        faster = [
+            (value, peer)
+            for peer in others
+            if (value := results.value(peer, name)) is not None and value < ours
+        ]
+        if faster:
+            said = ", ".join(
+                f"{PEERS[peer].title} takes {value / ours:.2f} of it" for value, peer in sorted(faster)
+            )
+            behind.append(f"- {_title(name)}: {said}.")
+    if not behind:
+        return f"Turnchart is ahead of every peer on all {len(names)} lines."
+    said = (
+        f"Turnchart is ahead of every peer on {len(names) - len(behind)} of {len(names)} lines. The others:"
+    )
+    return "\n".join([said, "", *behind])
+
+
+# -- beside its goals --------------------------------------------------------------------------
+
+LEGEND = """\
+## Beside its goals
+
+Rows as above, and: `s` an entry appended to a store, or loaded from a log of 100,000; `p` a turn among the
+first and the last of 2,000 in one session; `t` a turn on a branch of 100 and of 100,000 entries; `diagram`
+and `verify` the whole command on a session of 10,000 entries; commands from their start to their end, and
+`run demo` to its first line, beside an import of pydantic; a flow of 1,000 lines loaded; the first character
+of an answer on a terminal.
+"""
+
+
+def _goals(results: Results) -> list[str]:
+    return [LEGEND, report.table_of_goals(report.goals(results)).rstrip(), ""]
