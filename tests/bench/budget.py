@@ -164,6 +164,11 @@ def exceeded(found: Mapping[str, Counts], budget: Mapping[str, Counts]) -> list[
     ]
 
 
+def kinds(counts: Mapping[str, Counts]) -> set[tuple[str, str]]:
+    """Return the rows and counts that there are."""
+    return {(name, count) for name, each in counts.items() for count in each}
+
+
 def shown(found: Mapping[str, Counts], budget: Mapping[str, Counts]) -> str:
     """Return a table of all counts, each beside its budget."""
     lines: list[list[str]] = []
@@ -194,7 +199,9 @@ def main() -> None:
         FILE.write_text(json.dumps(dict(sorted(budgets.items())), indent=1) + "\n", "utf-8")
         print(f"The budget of Python {VERSION} is written.")
     elif not budget:
-        print(f"Python {VERSION} has no budget ({', '.join(budgets)} have one); nothing is judged.")
+        print(f"Python {VERSION} has no budget, so nothing is judged; --write would write one.")
+    elif kinds(budget) != kinds(found):
+        sys.exit(f"The rows or counts in {FILE.name} are not those that are counted now. {RENEW}")
     elif over := exceeded(found, budget):
         sys.exit("\n".join([*over, RENEW]))
     else:

@@ -16,7 +16,7 @@ ROWS = {
     "e10000": "row a on top of a conversation of 10,000 messages",
     "f": "a new process that imports, makes an agent and takes a turn",
     "g agent": "memory of an idle agent",
-    "g conversation": "memory of its finished conversation of one turn",
+    "g conversation": "memory of a finished conversation of one turn, and of what holds it",
     "h": "1,000 agents at once, a turn each, the model taking 50 ms",
 }
 OURS = "turnchart"
@@ -68,31 +68,27 @@ def _when(results: Results) -> list[str]:
 
 
 def _beside(results: Results) -> list[str]:
-    peers = [peer for peer in (OURS, *PEERS) if peer in results.rounds and peer != FLOOR]
-    peers = list(dict.fromkeys(peers))
+    known = dict.fromkeys((OURS, *PEERS))
+    peers = [peer for peer in known if peer in results.rounds and peer != FLOOR]
     return [
         "## Beside its peers",
         "",
         "Multiples of the floor; less is better.",
         "",
-        _table_of(results, peers, "value"),
+        _table_of(results, peers),
         _ahead(results, peers[1:]),
-        "",
-        "The same by processor time, which other programs on the machine disturb less:",
-        "",
-        _table_of(results, peers, "cpu"),
     ]
 
 
-def _table_of(results: Results, peers: Sequence[str], kind: str) -> str:
+def _table_of(results: Results, peers: Sequence[str]) -> str:
     titles = [PEERS[peer].title for peer in peers]
     lines: list[list[str]] = []
     for name in _shared(results, peers):
-        floor = _floor(results, name, kind)
+        floor = _floor(results, name)
         if floor:
-            found = [results.value(peer, name, kind) for peer in peers]
+            found = [results.value(peer, name) for peer in peers]
             cells = ["" if value is None else f"{report.number(value / floor)} x" for value in found]
-            lines.append([f"{_title(name)}", f"{report.number(floor)} {report.unit(name)}", *cells])
+            lines.append([_title(name), f"{report.number(floor)} {report.unit(name)}", *cells])
     return report.table(["row", "floor", *titles], lines)
 
 
@@ -115,8 +111,8 @@ def _title(name: str) -> str:
     return f"{letter[:1]}: {ROWS[row]}{where}"
 
 
-def _floor(results: Results, name: str, kind: str = "value") -> float | None:
-    return results.value(FLOOR, _row(name), kind)
+def _floor(results: Results, name: str) -> float | None:
+    return results.value(FLOOR, _row(name))
 
 
 def _ahead(results: Results, others: Sequence[str]) -> str:
@@ -131,16 +127,15 @@ def _ahead(results: Results, others: Sequence[str]) -> str:
             if (value := results.value(peer, name)) is not None and value < ours
         ]
         if faster:
-            said = ", ".join(
-                f"{PEERS[peer].title} takes {value / ours:.2f} of it" for value, peer in sorted(faster)
-            )
-            behind.append(f"- {_title(name)}: {said}.")
+            said = [f"{PEERS[peer].title}: {value / ours:.2f} x" for value, peer in sorted(faster)]
+            behind.append(f"| {_title(name)} | {'; '.join(said)} |")
     if not behind:
-        return f"Turnchart is ahead of every peer on all {len(names)} lines."
-    said = (
-        f"Turnchart is ahead of every peer on {len(names) - len(behind)} of {len(names)} lines. The others:"
+        return f"Turnchart is ahead of every peer on all {len(names)} lines.\n"
+    head = (
+        f"Turnchart is ahead of every peer on {len(names) - len(behind)} of {len(names)} lines. On the others"
+        " these take less, as multiples of what Turnchart takes:"
     )
-    return "\n".join([said, "", *behind])
+    return "\n".join([head, "", "| row | who takes less |", "| --- | --- |", *behind, ""])
 
 
 # -- beside its goals --------------------------------------------------------------------------

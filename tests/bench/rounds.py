@@ -66,10 +66,10 @@ class Results:
             self.left_out.append(why)
             print(why, flush=True)
 
-    def value(self, peer: str, name: str, kind: str = "value") -> float | None:
+    def value(self, peer: str, name: str) -> float | None:
         """Return the median of the rounds; None where nothing was measured."""
-        found = [figure[kind] for figure in self.rounds.get(peer, {}).get(name, ()) if kind in figure]
-        return median(found) if found else None
+        found = self.rounds.get(peer, {}).get(name)
+        return median([figure["value"] for figure in found]) if found else None
 
 
 def measure(

@@ -16,12 +16,13 @@ from turnchart.testing import check_store
 
 HOLD = """
 import sys
+import time
 from turnchart.machine.session import Session
 
 session = Session.postgres(sys.argv[1], "held")
 session.attach()
 print("attached", flush=True)
-sys.stdin.read()
+time.sleep(60)
 """
 
 

@@ -1,7 +1,7 @@
 """A page that follows a running session: who gets an answer, and which."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from functools import partial
 from http import HTTPStatus
@@ -43,7 +43,7 @@ def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Sessi
 
 
 @contextmanager
-def serving(again: Callable[[], Store]) -> Iterator[Server]:
+def serving(again: Callable[[], Store]) -> Generator[Server]:
     with Server(again(), again) as server:
         yield server
 
