@@ -64,3 +64,9 @@ def no_network() -> Iterator[None]:
         for name in ("connect", "connect_ex"):
             patch.setattr(socket.socket, name, _guarded(getattr(socket.socket, name)))
         yield
+
+
+@pytest.fixture
+def renderer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stand in for the renderer of Mermaid, which a checkout need not hold."""
+    monkeypatch.setattr("turnchart.diagrams.page._bundled", lambda: "window.mermaid = {};")

@@ -65,6 +65,7 @@ def code_of(arguments: str) -> Any:
     return end.value.code
 
 
+@pytest.mark.usefixtures("renderer")
 @pytest.mark.parametrize("command", [each for each in COMMANDS if not each.startswith("make ")])
 def test_every_command_works(command: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     program, _, arguments = command.partition(" ")

@@ -144,6 +144,6 @@ def test_a_damaged_sqlite_session_says_which_entry_and_how_to_repair_it(tmp_path
     db.execute("UPDATE entries SET line = substr(line, 1, 20) WHERE seq = 1")
     db.close()
     with pytest.raises(
-        SessionCorrupt, match=r"session s, entry 1: no valid JSON.*turnchart sessions repair s`"
+        SessionCorrupt, match=r"session s, entry 1: no valid JSON.*turnchart sessions repair s --store .*`"
     ):
         Session.sqlite(tmp_path / "s.db", "s")

@@ -8,6 +8,7 @@ from turnchart.flows.paths import place_of
 from turnchart.flows.source import MapNode, read_file
 from turnchart.flows.traps import check_traps
 from turnchart.flows.validate import Reading
+from turnchart.machine.toolbox import AT_PROVIDER
 
 Write = Callable[..., Path]
 
@@ -20,7 +21,9 @@ def traps(write: Write) -> Callable[[str], list[tuple[str, int, str]]]:
         file = write(f"version: 1\n{text}\n")
         root = read_file(file).root
         assert isinstance(root, MapNode)
-        return [(p.code, p.line, p.level) for p in check_traps(parts_of(root, Reading({})), place_of(file))]
+        parts = parts_of(root, Reading({}))
+        there = [part.name for part in parts.tools if part.name in AT_PROVIDER]
+        return [(p.code, p.line, p.level) for p in check_traps(parts, place_of(file), there)]
 
     return traps
 

@@ -60,10 +60,16 @@ def frozen_throughout(value: Any) -> bool:
 
 
 @given(JSON)
-def test_freezing_keeps_the_value_and_freezes_all_of_it(value: Any) -> None:
+def test_freezing_keeps_the_value_and_decoding_is_parsing_and_freezing_in_one(value: Any) -> None:
     frozen = freeze(value)
     assert frozen_throughout(frozen)
     assert thawed(frozen) == value
+    text = json.dumps(value, ensure_ascii=False)
+    found = decode(text)
+    whole = decode(f'{{"it":{text}}}')["it"]
+    assert encode(whole) == encode(frozen)
+    assert frozen_throughout(whole)
+    assert type(found) is (list if isinstance(value, list) else type(frozen))
 
 
 def test_freezing_detaches() -> None:
@@ -155,16 +161,6 @@ def test_a_frozen_object_can_be_copied_and_pickled(value: Frozen) -> None:
 
 
 # -- text --------------------------------------------------------------------------------------
-
-
-@given(JSON)
-def test_decode_is_parse_and_freeze_in_one(value: Any) -> None:
-    text = json.dumps(value, ensure_ascii=False)
-    found = decode(text)
-    whole = decode(f'{{"it":{text}}}')["it"]
-    assert encode(whole) == encode(freeze(value))
-    assert frozen_throughout(whole)
-    assert type(found) is (list if isinstance(value, list) else type(freeze(value)))
 
 
 @pytest.mark.parametrize("name", ["NaN", "Infinity", "-Infinity"])

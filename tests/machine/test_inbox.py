@@ -106,7 +106,7 @@ WAITING = st.lists(st.sampled_from(ORIGINS), max_size=12)
 
 
 @given(WAITING, st.booleans(), st.sampled_from(MODES), st.sampled_from(MODES))
-def test_a_claim_takes_what_the_rules_say(
+def test_a_claim_takes_what_the_rules_say_and_goes_back_to_the_front_in_order(
     origins: list[Origin], opens: bool, steering: Mode, follow_up: Mode
 ) -> None:
     made = inbox(*numbered(origins))
@@ -123,21 +123,11 @@ def test_a_claim_takes_what_the_rules_say(
     left = {each.id for each in (*after.next_step, *after.next_turn, *after.riders)}
     assert left == {f"{i}" for i in range(len(origins))} - set(read)
     assert [each for each in before.next_step if each.id in left] == list(after.next_step)
-
-
-@given(WAITING, st.booleans(), st.sampled_from(MODES), st.sampled_from(MODES))
-def test_what_was_claimed_goes_back_to_the_front_in_order(
-    origins: list[Origin], opens: bool, steering: Mode, follow_up: Mode
-) -> None:
-    made = inbox(*numbered(origins))
-    before = made.queued()
-    claim(made, opens=opens, steering=steering, follow_up=follow_up)
     claimed = list(made.claimed)
     for data in made.put_back(claimed):
         made.apply(data)
     assert made.claimed == []
-    after = made.queued()
-    for was, now in zip(before, after, strict=True):
+    for was, now in zip(before, made.queued(), strict=True):
         front = [each for each in claimed if each in was]
         assert list(now) == front + [each for each in was if each not in front]
 

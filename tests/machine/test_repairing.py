@@ -181,11 +181,11 @@ def test_a_log_that_opens_is_kept_as_it_was_recorded_even_where_it_is_not_legal(
     assert salvage_jsonl(path) == Salvage("log", tuple(session.entries), ())
 
 
-def test_behind_a_large_gap_nothing_is_trusted(path: Path) -> None:
+@pytest.mark.parametrize("far", [MOST_MISSING + 2, 10**30])
+def test_behind_a_large_gap_nothing_is_trusted(path: Path, far: int) -> None:
     store = JsonlStore(path)
     store.append(Entry(0, None, "custom", 1.0, Frozen(kind="mine", data=1)))
     store.close()
-    far = MOST_MISSING + 2
     with path.open("a") as file:
         print(Entry(far, far - 1, "custom", 1.0, Frozen(kind="mine", data=2)).line(), file=file)
     found = salvage_jsonl(path)
@@ -237,7 +237,7 @@ def test_a_row_that_is_lost_gets_a_stand_in_or_ends_the_copy(tmp_path: Path, how
     recorded(Session.sqlite(path, "two"))
     note = where(log, "custom")
     change(path, f"{how} WHERE session = 'one' AND seq = ?", note)
-    with pytest.raises(SessionCorrupt, match=rf"entry {note}: .* `turnchart sessions repair one`"):
+    with pytest.raises(SessionCorrupt, match=rf"entry {note}: .* `turnchart sessions repair one --store .*`"):
         Session.sqlite(path, "one")
     found = salvage_sqlite(path, "one")
     assert len(opens(found, tmp_path)) == len(log)

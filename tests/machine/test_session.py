@@ -2,6 +2,7 @@
 
 import gc
 import logging
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -257,6 +258,10 @@ def test_a_lock_that_cannot_be_had_does_not_make_it_read_only() -> None:
         (custom(1, 0, "turn/start", step=1), "entry 1 `turn/start`: it lacks 'turn'"),
         (custom(1, 0, "leaf", target=1), "entry 1 `leaf`: there is no entry 1 before it"),
         (custom(1, 0, "leaf", target="x"), "entry 1 `leaf`: "),
+        (custom(1, 0, "label"), "entry 1 `label`: it lacks 'target'"),
+        (custom(1, 0, "label", target=1), "entry 1 `label`: there is no entry 1 to label; the log has 1"),
+        (custom(1, 0, "label", target="x"), "entry 1 `label`: an entry is named by its number, not by 'x'"),
+        (custom(1, 0, "label", target=0, text=5), "entry 1 `label`: its text "),
         (custom(1, 0, "user/message", message=Frozen(role="user")), "entry 1 `user/message`: a message of"),
         (
             custom(1, 0, "agent/inbox/spliced", target="next-step", start=0, removed_count=1),
@@ -405,3 +410,17 @@ def test_entries_can_be_copied_as_they_are() -> None:
     full = Session(Kept(refuse=OSError("full")))
     with pytest.raises(SessionReadOnly):
         full.copy([custom(0, None)])
+
+
+@pytest.mark.parametrize("kind", [Session.jsonl, Session.sqlite])
+def test_a_file_that_does_not_fit_says_how_to_repair_it(kind: Any, tmp_path: Path) -> None:
+    path = tmp_path / "a file.jsonl"
+    session = kind(path)
+    for entry in (custom(0, None), custom(1, 7)):
+        session.store.append(entry)
+    session.close()
+    cure = f"`turnchart sessions repair '?{re.escape(session.id)}'? --store '{re.escape(str(path))}'`"
+    with pytest.raises(
+        SessionCorrupt, match=f"entry 1 `custom`: it follows 7, not 0. The file was .* {cure}"
+    ):
+        kind(path)

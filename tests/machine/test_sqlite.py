@@ -327,6 +327,40 @@ def test_a_store_that_was_changed_says_where(
     assert type(caught.value) is error
 
 
+DAMAGES = {
+    "no JSON": "'{nope'",
+    "no text": "x'7b22ff'",
+    "no UTF-8": "CAST(x'7b2264617461223a7b226e616d65223a22ff227d7d' AS TEXT)",
+    "NUL bytes": "CAST(zeroblob(40) AS TEXT)",
+    "a list": "'[]'",
+    "a name that is none": """'{"data":{"name":{"a":1}}}'""",
+    "a name alone": """'{"data":{"name":5}}'""",
+    "empty": "''",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+@pytest.mark.parametrize("column", ["line", "time", "type"])
+def test_a_damaged_row_keeps_nobody_from_the_other_sessions(path: Path, damage: str, column: str) -> None:
+    for id in ("one", "two"):
+        session = Session.sqlite(path, id)
+        session.set_name(f"the name of {id}")
+        session.append_custom("mine", 1)
+        session.close()
+    for seq in (0, 1):
+        ask(path, f"UPDATE entries SET {column} = {damage} WHERE session = 'one' AND seq = {seq}")
+        assert [(info.id, info.entries) for info in list_sessions(path)] == [("one", 2), ("two", 2)]
+        assert all(isinstance(info.name, str) and type(info.updated) is float for info in list_sessions(path))
+        assert list_sessions(path)[1].name == "the name of two"
+        assert len(Session.sqlite(path, "two").entries) == 2
+
+
+def test_a_session_that_lost_its_entries_is_listed(path: Path) -> None:
+    fill(path, "one", "two")
+    ask(path, "DELETE FROM entries WHERE session = 'one'")
+    assert list_sessions(path)[0] == SessionInfo("one", 0.0, 0.0, 0, "", 0)
+
+
 def test_what_cannot_be_read_says_so(tmp_path: Path) -> None:
     with pytest.raises(SessionError, match="cannot be read: unable to open database file"):
         list_sessions(tmp_path)

@@ -13,7 +13,7 @@ from tests.machine.histories import ACTS, Act, folds, history, lines
 from tests.machine.processes import WRITER, python, run
 
 from turnchart.machine.entries import Entry, Frozen
-from turnchart.machine.errors import SessionLocked
+from turnchart.machine.errors import SessionError, SessionLocked
 from turnchart.machine.jsonl import JsonlStore
 from turnchart.machine.session import Session
 from turnchart.machine.sqlite import SqliteStore
@@ -149,7 +149,7 @@ def test_what_was_acknowledged_survives_kill_9(opens: Open, after: int, tmp_path
 FORKED = """
 import os, sys, time
 from pathlib import Path
-from turnchart.machine.errors import SessionLocked
+from turnchart.machine.errors import SessionError, SessionLocked
 from turnchart.machine.session import Session
 
 path = Path(sys.argv[1])
@@ -222,3 +222,19 @@ def test_a_session_says_whether_agents_wait_for_its_store(tmp_path: Path) -> Non
     assert Session.sqlite(tmp_path / "s.db", "s", durability="fsync").barriers
     for session in (Session.memory(), Session.jsonl(tmp_path / "s.jsonl"), Session.sqlite(tmp_path / "s.db")):
         assert not session.barriers
+
+
+@each_store
+def test_an_id_that_no_store_could_hold_is_refused(opens: Open, tmp_path: Path) -> None:
+    kind = type(opens(tmp_path))
+    with pytest.raises(SessionError, match=r"id '\\udcff' is no text that UTF-8 can hold; choose another"):
+        kind(tmp_path / "new", id="\udcff")
+    assert kind(tmp_path / "new", id="\0 / \n \N{SNOWMAN}").id == "\0 / \n \N{SNOWMAN}"
+
+
+@each_store
+def test_what_is_no_file_is_refused_at_once(opens: Open, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    kind = type(opens(tmp_path))
+    with pytest.raises(SessionError, match="pipe cannot be read: it is no file"):
+        tuple(kind(tmp_path / "pipe", id="x").load())

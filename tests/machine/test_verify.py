@@ -7,7 +7,7 @@ import pytest
 from tests.machine.hand_made import LEGAL, Log, asked, gave_up, opened, rejected, retried, simple, tools
 
 from turnchart.machine.automaton import step_name
-from turnchart.machine.entries import Entry, Frozen
+from turnchart.machine.entries import Entry, Frozen, freeze
 from turnchart.machine.messages import UserMessage
 from turnchart.machine.states import State
 from turnchart.machine.verify import Judge, Mismatch, performed, verify
@@ -315,3 +315,38 @@ def test_the_words_of_a_mismatch() -> None:
     assert str(Mismatch(3, "stream", ("hook/result",), (State.CLAIMING, State.PRE_STEP))) == (
         "name 3 of the trace, `stream`, cannot come in claiming or pre-step; it could be: hook/result"
     )
+
+
+def _changed(value: Any, path: tuple[str | int, ...], new: Any) -> Any:
+    if not path:
+        return new
+    if isinstance(value, dict):
+        return {
+            name: _changed(each, path[1:], new) if name == path[0] else each for name, each in value.items()
+        }
+    return [_changed(each, path[1:], new) if i == path[0] else each for i, each in enumerate(value)]
+
+
+def _paths(value: Any, path: tuple[str | int, ...] = ()) -> Iterable[tuple[str | int, ...]]:
+    yield path
+    inner = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list | tuple)
+        else ()
+    )
+    for name, each in inner:
+        yield from _paths(each, (*path, name))
+
+
+@pytest.mark.parametrize("made", LEGAL, ids=lambda made: made.__name__)
+def test_data_of_any_form_is_judged_and_nothing_is_raised(made: Callable[[], Log]) -> None:
+    entries = made().entries
+    for at, entry in enumerate(entries):
+        for path in _paths(entry.data):
+            for new in ({}, [], "x", 5, None):
+                data = freeze(_changed(entry.data, path, new))
+                if isinstance(data, Frozen):
+                    verdict = verify([*entries[:at], entry._replace(data=data), *entries[at + 1 :]])
+                    assert verdict.ok or verdict.seq is not None

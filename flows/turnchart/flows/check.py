@@ -224,6 +224,10 @@ def _meaning(checked: Checked, parts: Parts, reading: Reading, own: "Mapping[str
         inner = partial(_examine_inner, checked, reading, own)
         checked.tools = check_tools(parts, reading, checked.place, own, inner)
         reading.problems += check_permissions(parts, checked.tools)
+        if any(tool.at_provider for tool in checked.tools):
+            from turnchart.flows.provider_tools import check_provider_tools
+
+            reading.problems += check_provider_tools(parts, checked.tools)
     if keys & {"hooks", "disable_hooks", "extensions"}:
         from turnchart.flows.hook_checks import check_hooks
 
@@ -240,7 +244,8 @@ def _meaning(checked: Checked, parts: Parts, reading: Reading, own: "Mapping[str
     if keys & {"hooks", "tools", "permissions"}:
         from turnchart.flows.traps import check_traps
 
-        reading.problems += check_traps(parts, checked.place)
+        there = [tool.name for tool in checked.tools if tool.at_provider]
+        reading.problems += check_traps(parts, checked.place, there)
 
 
 def _with_unknown(parts: Parts, uses: "Sequence[HookUse]") -> "list[HookUse]":

@@ -32,7 +32,11 @@ def given_of(checked: "Checked", parts: "Parts") -> Given:
     if file.retry.retry_on is not None:
         retry["retry_on"] = tuple(file.retry.retry_on)
     return Given(
-        tools={tool.name: tool.part.loc for tool in checked.tools if tool.part.spec.mcp is None},
+        tools={
+            tool.name: tool.part.loc
+            for tool in checked.tools
+            if tool.part.spec.mcp is None and not tool.at_provider
+        },
         more_tools=any(tool.part.spec.mcp is not None for tool in checked.tools),
         hooks=tuple(_hooks(checked, parts)),
         limits=Limits(**file.limits.model_dump()),

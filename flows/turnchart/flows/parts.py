@@ -144,11 +144,6 @@ def parts_of(root: MapNode, reading: Reading) -> Parts:
     return parts
 
 
-def not_yet(node: AnyNode, what: str) -> Problem:
-    """Return the problem of a part of the format that this version lacks."""
-    return node.problem("not-yet", f"{what} is not supported by this version", help="leave it out for now")
-
-
 def _items(node: AnyNode, loc: Loc, reading: Reading, example: str) -> tuple[AnyNode, ...]:
     if isinstance(node, ListNode):
         return node.items

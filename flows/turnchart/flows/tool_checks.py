@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import Field
 
-from turnchart.flows.parts import Parts, ToolPart, not_yet
+from turnchart.flows.parts import Parts, ToolPart
 from turnchart.flows.paths import Place, beside, outside
 from turnchart.flows.problems import Problem, exit_code, meant, quoted, sentence
 from turnchart.flows.programs import argv_of, looked_up
@@ -19,15 +19,13 @@ from turnchart.flows.servers import may_fit, server_of
 from turnchart.flows.source import AnyNode
 from turnchart.flows.validate import Reading
 from turnchart.machine.permissions import Permissions, Verdict
-from turnchart.machine.toolbox import TOOLBOX, make
+from turnchart.machine.toolbox import AT_PROVIDER, TOOLBOX, make
 
 if TYPE_CHECKING:
     from turnchart.flows.check import Checked
     from turnchart.machine.mcp.servers import McpServer
     from turnchart.machine.tools import Tool
 
-NOT_YET: Final = ("web_search", "web_fetch", "code_execution")
-"""Tools of the format that this version lacks: those of providers."""
 AGENT: Final = "agent"
 """The tool that is another flow."""
 
@@ -53,6 +51,7 @@ class Named:
         subject: The parameter that permissions match.
         flow: The flow that it is; None for other tools.
         server: The MCP server whose tools it stands for; None for other tools.
+        at_provider: It runs at the provider of the model.
     """
 
     part: ToolPart
@@ -60,6 +59,7 @@ class Named:
     subject: str | None = None
     flow: "Checked | None" = None
     server: "McpServer | None" = None
+    at_provider: bool = False
 
     @property
     def name(self) -> str:
@@ -134,6 +134,8 @@ def _named(
     if name not in TOOLBOX:
         reading.problems.append(_unknown(part, own))
         return Named(part)
+    if name in AT_PROVIDER:
+        reading.problems += _own_terms(part)
     found = TOOLBOX[name]
     params = reading.valid(found.params, part.at("with"), (*part.loc, "with"), part.spec.arguments)
     if params is None:
@@ -148,7 +150,16 @@ def _named(
         first, argv = part.at("with", found.program, 0), given[found.program]
         reading.problems += looked_up(first, argv[0], place)
         given[found.program] = list(argv_of(first, argv))
-    return Named(part, partial(make, name, root, given, hidden), found.subject(params))
+    maker = partial(make, name, root, given, hidden)
+    return Named(part, maker, found.subject(params), at_provider=name in AT_PROVIDER)
+
+
+def _own_terms(part: ToolPart) -> Iterator[Problem]:
+    """Find what an entry says of a tool that the provider runs: under its own name, and when it likes."""
+    said = {"as": part.spec.name, "execution": part.spec.execution}
+    for key in [key for key, value in said.items() if value is not None]:
+        message = f"tool {quoted(part.spec.use or '')} takes no {key}: it runs at the provider"
+        yield part.at(key).problem("bad-value", message, help=f"delete {key}:")
 
 
 def _agent(part: ToolPart, reading: Reading, place: Place, inner: Inner) -> Named:
@@ -198,8 +209,6 @@ def finished(part: ToolPart, tool: "Tool") -> "Tool":
 
 def _unknown(part: ToolPart, own: "Mapping[str, Tool]") -> Problem:
     node, name = part.at("use"), part.spec.use or ""
-    if name in NOT_YET:
-        return not_yet(node, f"tool {quoted(name)}")
     known = sorted({*TOOLBOX, AGENT, *own})
     help = sentence(
         meant(name, known),

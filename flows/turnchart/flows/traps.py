@@ -10,15 +10,18 @@ from turnchart.flows.problems import Problem, quoted
 from turnchart.flows.source import AnyNode, ListNode, Scalar
 from turnchart.flows.validate import find
 
-AT_PROVIDER: Final = ("web_search", "web_fetch", "code_execution")
-"""Tools that run at the provider: no hook and no permission sees their calls."""
 _INTERPRETERS: Final = ("python", "python3", "node", "bash", "sh", "ruby", "perl", "deno", "bun", "uv", "npx")
 _SCRIPTS: Final = (".py", ".js", ".mjs", ".cjs", ".ts", ".sh", ".rb", ".pl", ".bash")
 
 
-def check_traps(parts: Parts, place: Place) -> Iterator[Problem]:
-    """Find what an author would want to know."""
-    used = [part.spec.use for part in parts.tools if part.spec.use in AT_PROVIDER]
+def check_traps(parts: Parts, place: Place, used: Sequence[str]) -> Iterator[Problem]:
+    """Find what an author would want to know.
+
+    Args:
+        parts: The flow.
+        place: Where it lives.
+        used: Its tools that run at the provider: no hook and no permission sees their calls.
+    """
     for part in parts.chain():
         yield from _script(part, place)
         yield from _unseen(part.node, ("tools",), used, "hook")
@@ -45,7 +48,7 @@ def _script(part: HookPart, place: Place) -> Iterator[Problem]:
         yield at.problem("run-file", message, help=help, level="warning")
 
 
-def _unseen(node: AnyNode, loc: Sequence[str], used: Sequence[str | None], what: str) -> Iterator[Problem]:
+def _unseen(node: AnyNode, loc: Sequence[str], used: Sequence[str], what: str) -> Iterator[Problem]:
     """Find a pattern that names a tool which runs at the provider, where nothing of ours sees it."""
     found = find(node, loc)
     items = found.value.items if found.exact and isinstance(found.value, ListNode) else ()
@@ -53,7 +56,7 @@ def _unseen(node: AnyNode, loc: Sequence[str], used: Sequence[str | None], what:
         if not isinstance(item, Scalar):
             continue
         name = item.text.partition("(")[0]
-        hit = next((tool for tool in used if tool is not None and fnmatchcase(tool, name)), None)
+        hit = next((tool for tool in used if fnmatchcase(tool, name)), None)
         if hit is not None and not name.startswith("*"):
             message = f"no {what} sees a call of {hit}: it runs at the provider"
             help = f"leave {hit} out of tools: to be sure that it is not called"

@@ -11,13 +11,14 @@ import os
 from collections import deque
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from shlex import quote
 from typing import Any, BinaryIO, NamedTuple
 
 from turnchart.machine.disk import Disk
 from turnchart.machine.entries import Entry, decode, encode
 from turnchart.machine.errors import SessionCorrupt, SessionError, SessionLocked
 from turnchart.machine.locks import WriterLock
-from turnchart.machine.stores import DAMAGED, Durability, why
+from turnchart.machine.stores import DAMAGED, Durability, cure, usable_id, why
 
 VERSION = 1
 """The format that this program writes, and the newest that it reads."""
@@ -43,7 +44,8 @@ class JsonlStore:
 
     Raises:
         SessionCorrupt: If the file is no session.
-        SessionError: If the file cannot be read, is of a newer format, or holds another session than ``id``.
+        SessionError: If the file cannot be read, is of a newer format, or holds another session than ``id``,
+            or if the id is no text that UTF-8 can hold.
     """
 
     def __init__(
@@ -52,7 +54,7 @@ class JsonlStore:
         self.path = Path(os.path.realpath(path))
         self.durability: Durability = durability
         self.dropped = ""
-        self.id = self._stored_id() or id or self.path.stem
+        self.id = usable_id(self._stored_id() or id or self.path.stem)
         if id is not None and id != self.id:
             raise SessionError(f"{self.path} holds the session {self.id!r}, not {id!r}")
         self._lock = WriterLock(self._beside(".lock"), f"session {self.id} ({self.path})")
@@ -72,6 +74,8 @@ class JsonlStore:
 
     def _open(self) -> BinaryIO | None:
         try:
+            if self.path.exists() and not (self.path.is_file() or self.path.is_dir()):  # a pipe would block
+                raise SessionError(f"{self.path} cannot be read: it is no file")
             return self.path.open("rb")
         except FileNotFoundError:
             return None
@@ -131,10 +135,7 @@ class JsonlStore:
         return entry
 
     def _corrupt(self, seq: int, what: str) -> SessionCorrupt:
-        return SessionCorrupt(
-            f"{self.path}:{seq + 2}: {what}. The file was damaged or changed by hand: restore a copy, or run"
-            f" `turnchart sessions repair {self.path}`, which writes one of what can be saved"
-        )
+        return SessionCorrupt(f"{self.path}:{seq + 2}: {what}. {cure(quote(str(self.path)))}")
 
     def _note_end(self, end: _End) -> None:
         if self._lock.held and self._end:

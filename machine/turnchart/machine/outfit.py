@@ -315,7 +315,12 @@ class Outfit(Driver):
 
     def tool(self, name: str) -> Tool | None:
         """Return the tool of this name, if the running step may call it."""
-        return self._tools.get(name) if name in self.turning.tools else None
+        found = self._tools.get(name) if name in self.turning.tools else None
+        return None if found is None or found.at_provider else found
+
+    def callable_tools(self) -> list[str]:
+        """Return the names of the tools that the running step may call."""
+        return [name for name in self.turning.tools if self.tool(name) is not None]
 
     @property
     def known_tools(self) -> Mapping[str, Tool]:
@@ -330,10 +335,14 @@ class Outfit(Driver):
         return tuple(name for name in self._tools if name in chosen or name in self.added_tools)
 
     def specs(self, names: tuple[str, ...]) -> tuple[Frozen, ...]:
-        """Return name, description and schema of these tools, in the order of their names."""
+        """Return name, description and schema of these tools, in the order of their names.
+
+        Those that run at the provider are left out where the permissions refuse them.
+        """
         if self._specs is None or self._specs[0] != names:
             known = [self._tools[name] for name in sorted(set(names)) if name in self._tools]
-            self._specs = (names, tuple([tool.spec for tool in known]))
+            offered = [tool for tool in known if not tool.at_provider or self.permissions.offers(tool.name)]
+            self._specs = (names, tuple([tool.spec for tool in offered]))
         return self._specs[1]
 
     def progress(self, call: ToolCall, content: Content) -> None:

@@ -125,6 +125,15 @@ class Permissions:
             ruling = max(ruling, other.judge(tool, args, root), key=lambda each: _STRICTNESS[each.verdict])
         return ruling
 
+    def offers(self, tool: str) -> bool:
+        """Tell whether a tool that runs at the provider may be offered to the model.
+
+        Its calls are never judged; only a default of deny keeps it away, unless a rule allows it by name.
+        """
+        if self.default == "deny" and self._judge(tool, {}, "").verdict != "allow":
+            return False
+        return all(other.offers(tool) for other in self.also)
+
     def check(self, tools: Iterable[Described | str]) -> list[RuleProblem]:
         """Return the rules that cannot work with these tools; a name alone is a tool without a subject."""
         known = {tool if isinstance(tool, str) else tool.name: tool for tool in tools}

@@ -223,9 +223,10 @@ class _Growing:
 
     def take(self, entry: Entry) -> str | None:
         """Take an entry, and stand-ins for those missing before it, or return why it cannot follow."""
-        first, gap = len(self.kept), range(len(self.kept), entry.seq)
-        if len(gap) > MOST_MISSING:
-            return f"{len(gap)} entries are missing before it"
+        first = len(self.kept)
+        if entry.seq - first > MOST_MISSING:
+            return f"{entry.seq - first} entries are missing before it"
+        gap = range(first, entry.seq)
         taken = [
             Entry(seq, self._session.leaf if seq == first else seq - 1, "custom", entry.time, _LOST)
             for seq in gap

@@ -7,7 +7,7 @@ new since the last one. What cannot be written, and JSON-lines files, are indexe
 import os
 import re
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -87,21 +87,40 @@ def search_sqlite(path: Path, text: str, *, limit: int = 20) -> list[Hit]:
             return _in_memory(path, rows, asked, limit)
 
 
-def search_stores(stores: Iterable[Store], text: str, *, limit: int = 20) -> list[Hit]:
+def search_stores(
+    stores: Iterable[Store],
+    text: str,
+    broken: Callable[[SessionError], object] | None = None,
+    *,
+    limit: int = 20,
+) -> list[Hit]:
     """Return what ``search_sqlite`` does of any stores, which are read as a whole.
+
+    Args:
+        stores: The stores.
+        text: As there.
+        broken: Hears of each one that cannot be read to its end; what came before is searched. None: it
+            is raised.
+        limit: So many at most.
 
     Raises:
         ValueError: If there is no word in the text.
         SessionError: If one cannot be read, or this Python's SQLite has no FTS5.
     """
     asked = query(text)
-    rows = (
-        (store.id, entry.seq, entry.type, entry.time, said)
-        for store in stores
-        for entry in store.load()
-        if entry.type in SEARCHED and (said := _said(entry.type, entry.data))
-    )
+    rows = (row for store in stores for row in _rows_of(store, broken))
     return _in_memory("memory", rows, asked, limit)
+
+
+def _rows_of(store: Store, broken: Callable[[SessionError], object] | None) -> Iterator[Row]:
+    try:
+        for entry in store.load():
+            if entry.type in SEARCHED and (said := _said(entry.type, entry.data)):
+                yield store.id, entry.seq, entry.type, entry.time, said
+    except SessionError as error:
+        if broken is None:
+            raise
+        broken(error)
 
 
 def query(text: str) -> str:

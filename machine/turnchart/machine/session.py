@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from os import PathLike
+from shlex import quote
 from typing import Any, Literal, NamedTuple
 
 from turnchart.machine.brackets import FOLD as BRACKETS
@@ -23,9 +24,10 @@ from turnchart.machine.errors import (
     named_text_of,
 )
 from turnchart.machine.inbox import Inbox
+from turnchart.machine.message_fields import plain
 from turnchart.machine.projecting import Projecting
-from turnchart.machine.stores import Durability, MemoryStore, Store
-from turnchart.machine.tree import Tree
+from turnchart.machine.stores import Durability, MemoryStore, Store, cure
+from turnchart.machine.tree import Tree, check_place
 from turnchart.machine.writers import Writer, Writers
 
 _log = logging.getLogger("turnchart.session")
@@ -279,9 +281,11 @@ class Session(Tree, Projecting, Writers):
         except _MALFORMED as error:
             refusal = _said(error)
         if refusal is not None:
-            raise SessionCorrupt(
-                f"session {self.id} ({self.store.where}): entry {entry.seq} `{entry.type}`: {refusal}"
-            )
+            said = f"session {self.id} ({self.store.where}): entry {entry.seq} `{entry.type}`: {refusal}"
+            path = getattr(self.store, "path", None)
+            if path is not None and (entry.type in ENTRIES or entry.ignorable):
+                said = f"{said}. {cure(f'{quote(self.id)} --store {quote(str(path))}')}"
+            raise SessionCorrupt(said)
 
     def _tell(self, entry: Entry) -> None:
         self._busy = True
@@ -400,10 +404,16 @@ def _check_said(session: Session, entry: Entry) -> None:
         raise ValueError(f"the message {id!r} is in the conversation already")
 
 
+def _check_label(entry: Entry) -> None:
+    check_place(entry.data["target"], range(entry.seq), " to label")
+    plain("its text", entry.data.get("text") or "")
+
+
 _CHECKS: Mapping[str, Callable[[Session, Entry], object]] = {
     "user/message": _check_said,
     "agent/inbox/spliced": lambda session, entry: session.inbox.check(entry.data),
     "leaf": lambda _session, entry: _target(entry.data, entry.seq),
+    "label": lambda _session, entry: _check_label(entry),
 }
 _FOLD: Mapping[str, Callable[[Session, Mapping[str, Any]], None]] = {
     "agent/inbox/spliced": Session._spliced,  # pyright: ignore[reportPrivateUsage]  # the session's own table

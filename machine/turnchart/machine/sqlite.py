@@ -12,12 +12,14 @@ reads the file but through SQLite.
 """
 
 import os
+import shlex
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
+from stat import S_ISDIR, S_ISREG
 from typing import Any, NamedTuple
 from urllib.parse import quote
 from uuid import uuid4
@@ -26,7 +28,7 @@ from turnchart.machine.disk import Disk
 from turnchart.machine.entries import Entry, decode
 from turnchart.machine.errors import SessionCorrupt, SessionError, SessionLocked
 from turnchart.machine.locks import WriterLock
-from turnchart.machine.stores import DAMAGED, Durability, why
+from turnchart.machine.stores import DAMAGED, Durability, cure, usable_id, why
 
 VERSION = 1
 """The format that this program writes, and the newest that it reads."""
@@ -50,10 +52,12 @@ _LINES = "SELECT CAST(line AS BLOB) FROM entries WHERE session = ? ORDER BY seq"
 """As bytes: what is no UTF-8 is found line by line."""
 _SESSIONS = """
     SELECT id, created,
-        (SELECT time FROM entries WHERE session = id ORDER BY seq DESC LIMIT 1),
-        (SELECT max(seq) + 1 FROM entries WHERE session = id),
+        coalesce(
+            (SELECT CAST(time AS REAL) FROM entries WHERE session = id ORDER BY seq DESC LIMIT 1), created),
+        coalesce((SELECT max(seq) + 1 FROM entries WHERE session = id), 0),
         (SELECT line FROM entries INDEXED BY marks WHERE type = 'session_info' AND session = id
-            AND json_type(line, '$.data.name') IS NOT NULL ORDER BY seq DESC LIMIT 1),
+            AND CASE WHEN typeof(line) = 'text' AND json_valid(line) THEN json_type(line, '$.data.name') END
+            IS NOT NULL ORDER BY seq DESC LIMIT 1),
         (SELECT count(*) FROM entries INDEXED BY marks WHERE type = 'turn/start' AND session = id)
     FROM sessions ORDER BY created, id
 """
@@ -94,7 +98,11 @@ def list_sessions(path: str | os.PathLike[str]) -> list[SessionInfo]:
 
 
 def _name(line: str | None) -> str:
-    return str(decode(line)["data"]["name"] or "") if line else ""
+    """Return the name that a line gives; a damaged one gives none."""
+    try:
+        return str(decode(line)["data"]["name"] or "") if line else ""
+    except DAMAGED:
+        return ""
 
 
 class SqliteStore:
@@ -106,7 +114,8 @@ class SqliteStore:
         durability: See ``Durability``.
 
     Raises:
-        SessionError: If ``id`` is None and the file has several sessions, or if the file cannot be read.
+        SessionError: If ``id`` is None and the file has several sessions, if the file cannot be read, or if
+            the id is no text that UTF-8 can hold.
         SessionCorrupt: If ``id`` is None and the file is no store of ours.
     """
 
@@ -116,7 +125,7 @@ class SqliteStore:
         self.path = Path(os.path.realpath(path))
         self.durability: Durability = durability
         self.dropped = ""
-        self.id = id or self._only_id()
+        self.id = usable_id(id or self._only_id())
         self._lock = WriterLock(self._lock_path(), f"session {self.id} ({self.path})")
         self._db: sqlite3.Connection | None = None
         self._disk: Disk | None = None
@@ -168,9 +177,8 @@ class SqliteStore:
 
     def _corrupt(self, seq: int, what: str) -> SessionCorrupt:
         return SessionCorrupt(
-            f"{self.path}: session {self.id}, entry {seq}: {what}. The file was damaged or changed by hand:"
-            f" restore a copy, or run `turnchart sessions repair {self.id}`, which writes one of what can be"
-            " saved"
+            f"{self.path}: session {self.id}, entry {seq}: {what}."
+            f" {cure(f'{shlex.quote(self.id)} --store {shlex.quote(str(self.path))}')}"
         )
 
     # -- writing -------------------------------------------------------------------------------
@@ -355,6 +363,8 @@ class _Stamp(NamedTuple):
 def _stamp(path: Path) -> _Stamp | None:
     try:
         found = path.stat()
+        if not (S_ISREG(found.st_mode) or S_ISDIR(found.st_mode)):  # a pipe would block
+            raise SessionError(f"{path} cannot be read: it is no file")
         return _Stamp(found.st_size, found.st_mtime_ns, Path(f"{path}-wal").exists())
     except FileNotFoundError:
         return None
@@ -387,7 +397,13 @@ def _reader(path: Path, found: _Stamp) -> sqlite3.Connection:
     if 0 < found.size < _SMALLEST:
         raise _no_sqlite(path, "it is too small")
     how = "mode=ro" if found.wal else "immutable=1"
-    return sqlite3.connect(f"{path.as_uri()}?{how}", uri=True, timeout=PATIENCE)
+    db = sqlite3.connect(f"{path.as_uri()}?{how}", uri=True, timeout=PATIENCE)
+    db.text_factory = _shown  # what is no UTF-8 keeps nobody from the rest
+    return db
+
+
+def _shown(text: bytes) -> str:
+    return text.decode(errors="replace")
 
 
 def look(path: Path) -> sqlite3.Connection:

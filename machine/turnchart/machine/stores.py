@@ -6,6 +6,7 @@ from json import JSONDecodeError
 from typing import Literal, Protocol
 
 from turnchart.machine.entries import Entry
+from turnchart.machine.errors import SessionError
 
 Durability = Literal["flush", "fsync"]
 """``flush``: a killed process loses nothing appended. ``fsync``: a power cut loses nothing flushed, and an
@@ -25,6 +26,27 @@ def why(error: Exception) -> str:
     if isinstance(error, KeyError):
         return f"no entry: it lacks {error}"
     return f"no {'entry' if isinstance(error, TypeError | OverflowError) else 'valid JSON'}: {error}"
+
+
+def cure(which: str) -> str:
+    """Say what to do about a damaged file; ``which`` names its session on the command line."""
+    return (
+        "The file was damaged or changed by hand: restore a copy, or run"
+        f" `turnchart sessions repair {which}`, which writes one of what can be saved"
+    )
+
+
+def usable_id(id: str) -> str:
+    """Return the id of a session.
+
+    Raises:
+        SessionError: If it is no text that UTF-8 can hold, as a file name of other bytes is none.
+    """
+    try:
+        id.encode()
+    except UnicodeEncodeError:
+        raise SessionError(f"the session id {id!r} is no text that UTF-8 can hold; choose another") from None
+    return id
 
 
 class Store(Protocol):

@@ -179,7 +179,7 @@ class Batch:
                 return None
         tool, args, error = self._plan(call)
         if tool is None:
-            known = ", ".join(now.tools) or "none"
+            known = ", ".join(agent.callable_tools()) or "none"
             self._refuse(call, f"There is no tool {call.name!r}. The tools are: {known}.", "UNKNOWN_TOOL")
             return None
         now.tool_calls += 1

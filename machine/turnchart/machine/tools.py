@@ -146,6 +146,8 @@ class Tool:
         is_async: It is an ``async def``.
         input_schema: The JSON Schema of its parameters, where the function does not say them. It is async
             then, and called with two values: the arguments as a dict, and the ``ToolContext``.
+        at_provider: It runs at the provider, which takes it by its name: the function is never called, and
+            no hook and no permission sees a call.
     """
 
     name: str
@@ -161,6 +163,7 @@ class Tool:
     takes_ctx: bool = False
     is_async: bool = False
     input_schema: Mapping[str, Any] | None = field(default=None, repr=False, compare=False)
+    at_provider: bool = False
     _read: "list[Parameters | JsonParameters]" = field(
         default_factory=lambda: cast("list[Parameters | JsonParameters]", []),
         init=False,
@@ -191,8 +194,9 @@ class Tool:
 
     @property
     def spec(self) -> "Frozen":
-        """Name, description and schema, as the model is told of them; the same object at every call."""
-        return self._parameters().spec(self.name, self.description)
+        """Name, description and schema, as the model is told of them; the same at every call."""
+        spec = self._parameters().spec(self.name, self.description)
+        return spec if not self.at_provider else type(spec)({**spec, "at_provider": True})
 
     @property
     def replayed(self) -> Replay:

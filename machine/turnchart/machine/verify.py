@@ -14,9 +14,13 @@ from turnchart.machine.books import Fields, Requests, Turns, Wrong
 from turnchart.machine.call_book import Calls
 from turnchart.machine.compaction_book import Compactions
 from turnchart.machine.entries import ENTRIES, Entry
+from turnchart.machine.errors import named_text_of
 from turnchart.machine.queue_book import Queue
 from turnchart.machine.states import State
 from turnchart.machine.table import LIFECYCLE, Row, Table
+
+_MALFORMED = (KeyError, TypeError, ValueError, AttributeError, IndexError)
+"""What a book raises where a part of an entry is of another form than ``Fields`` looks at."""
 
 
 class Way(NamedTuple):
@@ -97,10 +101,9 @@ class Judge:
         else:
             to = self._at
         if entry.foreign_id is None and entry.type in ENTRIES:
-            for book in self._books:
-                wrong = book.take(entry)
-                if wrong is not None:
-                    return self._refused(entry, wrong.text, (wrong.expected,))
+            wrong = self._wrong(entry)
+            if wrong is not None:
+                return self._refused(entry, wrong.text, (wrong.expected,))
         self._at = to
         self._entries += 1
         self._leaf = entry.data.get("target") if entry.type == "leaf" else entry.seq
@@ -112,6 +115,16 @@ class Judge:
         ends = f", ends inside turn {self._turns.number} ({self.state})" if opened else ""
         said = f"{self._entries} entries, {self._turns.number} turns: legal{ends}"
         return Verdict(True, opened, None, "", self.state, "", (), said, self._turns.number, self._entries)
+
+    def _wrong(self, entry: Entry) -> Wrong | None:
+        try:
+            for book in self._books:
+                wrong = book.take(entry)
+                if wrong is not None:
+                    return wrong
+        except _MALFORMED as error:
+            return Wrong(f"its data is malformed ({named_text_of(error)})", ENTRIES[entry.type])
+        return None
 
     def _linked(self, entry: Entry) -> Wrong | None:
         if entry.seq != self._entries:

@@ -162,6 +162,7 @@ async def test_another_model_is_asked() -> None:
         assert (await agent.prompt("hi")).text == "from the other"
 
 
+@pytest.mark.usefixtures("renderer")
 async def test_the_session_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     async with Agent(ScriptedModel(["one"])) as agent:

@@ -115,3 +115,21 @@ def test_a_file_with_another_id() -> None:
     filled(shelf("one.jsonl"), "mine")
     with pytest.raises(SessionError, match="holds the session 'mine'"):
         shelf("one.jsonl").open("yours", "x")
+
+
+def test_a_session_comes_before_a_file_of_its_name() -> None:
+    filled(usual(), "notes")
+    Path("notes").write_text("of mine")
+    assert find("notes", None).id == "notes"
+    with pytest.raises(SessionError, match="notes is no SQLite file"):
+        find("./notes", None)
+    Path(".turnchart/sessions.db").write_text("damaged")
+    filled(shelf("one.jsonl"), "mine")
+    assert find("one.jsonl", None).id == "mine", "a damaged usual place keeps nobody from a file"
+
+
+def test_ids_are_listed_on_one_line_and_command_no_terminal() -> None:
+    for id in ("new\nline", "\x1b[31mred"):
+        filled(usual(), id)
+    with pytest.raises(SessionError, match=r"the sessions are: new line, \N{SYMBOL FOR ESCAPE}\[31mred$"):
+        usual().look("x")

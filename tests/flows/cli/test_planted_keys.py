@@ -72,6 +72,7 @@ def written(folder: Path) -> str:
     )
 
 
+@pytest.mark.usefixtures("renderer")
 def test_a_run_and_all_that_shows_it(cli: Cli, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     flow = write(tmp_path)
     caplog.set_level(logging.DEBUG)

@@ -23,6 +23,11 @@ def test_the_commands_that_show_what_was_recorded() -> None:
         "  draw it:   turnchart diagram --session 'a b' --view sequence --store 'kept here.db'",
         "  verify it: turnchart verify 'a b' --store 'kept here.db'",
     ]
+    assert list(hints("-x", SHELF))[1:] == [
+        "  read it:   turnchart sessions show --store 'kept here.db' -- -x",
+        "  draw it:   turnchart diagram --session -x --view sequence --store 'kept here.db'",
+        "  verify it: turnchart verify --store 'kept here.db' -- -x",
+    ]
     assert list(hints("a", Shelf("memory", Path()))) == []
 
 

@@ -11,7 +11,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from turnchart.diagrams import page, session_overlay, state_diagram
+from turnchart.diagrams import session_overlay, state_diagram
 from turnchart.flows.cli.serving import Server
 from turnchart.machine.entries import Frozen
 from turnchart.machine.jsonl import JsonlStore
@@ -19,11 +19,7 @@ from turnchart.machine.session import Session
 from turnchart.machine.sqlite import SqliteStore
 from turnchart.machine.stores import Store
 
-
-@pytest.fixture(autouse=True)
-def renderer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Do without the real renderer, which a checkout need not hold."""
-    monkeypatch.setattr(page, "_bundled", lambda: "window.mermaid = {};")
+pytestmark = pytest.mark.usefixtures("renderer")
 
 
 @pytest.fixture(params=["jsonl", "sqlite"])

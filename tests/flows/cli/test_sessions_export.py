@@ -9,6 +9,7 @@ from tests.flows.cli.recorded import recorded
 from turnchart.machine.jsonl import JsonlStore
 
 Cli = Callable[..., Any]
+ENTRY = '{"seq":0,"parent":null,"type":"custom","time":1.0,"data":{"kind":"x","data":1}}\n'
 
 
 @pytest.mark.parametrize("store", ["some.db", "many/"])
@@ -65,3 +66,17 @@ def test_what_is_left_out_is_said(cli: Cli) -> None:
     ended = cli("sessions", "export", "torn.jsonl")
     assert ended.out.count("\n") == len(session.entries) + 1
     assert ended.err.startswith("left out: a half-written last line")
+
+
+@pytest.mark.parametrize("name", [".", "..", "/", "there/"])
+def test_a_folder_is_no_file_to_write_to(cli: Cli, name: str) -> None:
+    recorded("some.db", "mine")
+    Path("there").mkdir()
+    for command in ("export", "repair"):
+        Path("bad.jsonl").write_text(
+            '{"turnchart":1,"session":"bad","created":1.0}\n' + ENTRY + "nonsense\n\n"
+        )
+        ended = cli("sessions", command, "some.db" if command == "export" else "bad.jsonl", "-o", name)
+        assert ended.code == 1
+        assert f"{Path(name)} is " in ended.err
+    assert sorted(path.name for path in Path().iterdir()) == ["bad.jsonl", "some.db", "there"]

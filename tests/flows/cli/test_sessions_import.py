@@ -1,4 +1,5 @@
 import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -91,3 +92,25 @@ def test_a_long_import_shows_how_far_it_is(cli: Cli, pi: Path, monkeypatch: pyte
 def test_an_id_that_cannot_be_a_file(cli: Cli, pi: Path) -> None:
     ended = cli("sessions", "import", "pi.jsonl", "--store", "many/", "--id", "../x")
     assert (ended.code, "cannot be the name of a file" in ended.err) == (1, True)
+
+
+@pytest.mark.parametrize("format", ["jsonl", "pi"])
+def test_what_comes_out_of_a_pipe_is_refused_as_a_whole(cli: Cli, format: str) -> None:
+    recorded("some.db", "mine")
+    text = cli("sessions", "export", "some.db", "--format", format).out.encode()
+    reading, writing = os.pipe()
+    os.write(writing, text)
+    os.close(writing)
+    ended = cli("sessions", "import", f"/dev/fd/{reading}", "--store", "other.db", "--id", "x")
+    os.close(reading)
+    assert (ended.code, ended.out) == (1, "")
+    assert "it is no file; write what comes out of it to one" in ended.err
+    assert not Path("other.db").exists()
+
+
+def test_a_file_without_entries_makes_no_session(cli: Cli) -> None:
+    Path("none.jsonl").write_text('{"turnchart":1,"session":"none","created":1.0}\n{"seq":0,')
+    ended = cli("sessions", "import", "none.jsonl", "--store", "other.db")
+    assert (ended.code, ended.out) == (1, "")
+    assert "none.jsonl holds no entries, so no session was made of it" in ended.err
+    assert not Path("other.db").exists()

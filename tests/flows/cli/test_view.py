@@ -7,16 +7,11 @@ from typing import Any
 
 import pytest
 
-from turnchart.diagrams import page
 from turnchart.machine.session import Session
 
 Cli = Callable[..., Any]
 
-
-@pytest.fixture(autouse=True)
-def renderer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Do without the real renderer, which a checkout need not hold."""
-    monkeypatch.setattr(page, "_bundled", lambda: "window.mermaid = {};")
+pytestmark = pytest.mark.usefixtures("renderer")
 
 
 @pytest.fixture

@@ -10,7 +10,10 @@ from turnchart.machine.tools import ToolContext, run_tool
 
 
 def test_the_names_are_sorted_and_each_tool_has_its_own() -> None:
-    known = ("edit_file", "list_files", "read_file", "script", "search_files", "shell", "write_file")
+    known = (
+        "code_execution", "edit_file", "list_files", "read_file", "script", "search_files", "shell",
+        "web_fetch", "web_search", "write_file",
+    )  # fmt: skip
     assert names() == tuple(sorted(TOOLBOX)) == known
 
 
@@ -25,7 +28,7 @@ def test_every_tool_is_made_without_parameters(name: str, tmp_path: Path) -> Non
 
 
 def test_an_unknown_name_lists_the_known_ones(tmp_path: Path) -> None:
-    with pytest.raises(KeyError, match="no built-in tool 'rm'; they are: edit_file, list_files"):
+    with pytest.raises(KeyError, match="no built-in tool 'rm'; they are: code_execution, edit_file"):
         make("rm", tmp_path)
 
 

@@ -3,7 +3,7 @@
 import os
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
@@ -20,6 +20,8 @@ Kind = Literal["sqlite", "file", "folder", "memory"]
 FILE: Final = "sessions.db"
 """The SQLite file in the folder of this program."""
 _LISTED: Final = 20
+Broken = Callable[[SessionError], object]
+"""Hears of a file that is no session, or a damaged one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,9 @@ class Shelf:
 
         if self.kind == "file":
             return Session(JsonlStore(self.path, id=id))
-        return Session(JsonlStore(self._file(id or self.new_id(flow))))
+        if not id:
+            return Session(JsonlStore(self._file(self.new_id(flow))))
+        return Session(JsonlStore(self._file(id if id in self.ids() else self._named(id) or id)))
 
     def new(self, id: str) -> "JsonlStore | SqliteStore":
         """Return the store of a session that is not there yet; nothing is written.
@@ -73,7 +77,7 @@ class Shelf:
 
         if self.kind == "file" and self.path.exists():
             raise SessionError(f"{self.path} is there already; choose another file")
-        if id in self.ids():
+        if id in self.ids() or self._named(id) is not None:
             raise SessionError(f"there is a session {id!r} in {self.path} already; give another id with --id")
         if self.kind == "sqlite":
             return SqliteStore(self.path, id)
@@ -103,6 +107,9 @@ class Shelf:
         known = self.ids()
         if start in known:
             return start
+        renamed = self._named(start)
+        if renamed is not None:
+            return renamed
         found = [id for id in known if start and id.startswith(start)]
         if len(found) == 1:
             return found[0]
@@ -144,8 +151,12 @@ class Shelf:
             return [self.only().id] if self.path.exists() else []
         return [info.id for info in self.list()]
 
-    def list(self) -> "list[SessionInfo]":
-        """Return what there is, the oldest session first.
+    def list(self, broken: Broken | None = None) -> "list[SessionInfo]":
+        """Return what there is, the oldest session first; in a folder each by the name of its file.
+
+        Args:
+            broken: Hears of each file of a folder that cannot be read; the others are listed. None: it is
+                raised.
 
         Raises:
             SessionError: If it cannot be read.
@@ -154,9 +165,46 @@ class Shelf:
             from turnchart.machine.sqlite import list_sessions
 
             return list_sessions(self.path)
-        files = [self.path] if self.kind == "file" else sorted(self.path.glob("*.jsonl"))
-        found = [_info(path) for path in files if path.is_file()]
+        found: list[SessionInfo] = []
+        for store in self.stores(broken):
+            try:
+                found.append(_info(store, store.path.stem if self.kind == "folder" else store.id))
+            except SessionError as error:
+                _tell(broken, error)
         return sorted(found, key=lambda info: (info.created, info.id))
+
+    def stores(self, broken: Broken | None = None) -> "Iterator[JsonlStore]":
+        """Yield the store of each JSON-lines file, by the names of the files.
+
+        Args:
+            broken: Hears of each file that is no session. None: raise it.
+
+        Raises:
+            SessionError: If one is no session, or cannot be read.
+        """
+        from turnchart.machine.jsonl import JsonlStore
+
+        for path in [self.path] if self.kind == "file" else sorted(self.path.glob("*.jsonl")):
+            if path.is_file():
+                try:
+                    yield JsonlStore(path)
+                except SessionError as error:
+                    _tell(broken, error)
+
+    def _named(self, id: str) -> str | None:
+        """Return the name of the file of a folder that says inside to be this session; None where none does.
+
+        Raises:
+            SessionError: If several do; the message lists them.
+        """
+        if self.kind != "folder":
+            return None
+        found = [store.path.stem for store in self.stores(lambda error: None) if store.id == id]
+        if len(found) > 1:
+            raise SessionError(
+                f"several files of {self.path} hold a session {id!r}; name one: {_listed(found)}"
+            )
+        return found[0] if found else None
 
     def _file(self, id: str) -> Path:
         if "/" in id or id in ("", ".", ".."):
@@ -220,36 +268,54 @@ def find(session: str, place: Shelf | str | None = None) -> "JsonlStore | Sqlite
     """Return the store of a session that a command line names: an id, how one begins, or a file or folder.
 
     Args:
-        session: What was written.
+        session: What was written. A session of the usual place comes before a file of that name, and
+            ``./NAME`` is the file.
         place: Where ids are looked up, or how that was named; None: the usual place, or what ``session``
             itself names.
 
     Raises:
         SessionError: If there is no such session, or several; the message lists them.
     """
-    if place is None and (os.path.isfile(session) or ("/" in session and os.path.isdir(session))):
+    if place is None and (
+        (os.path.isfile(session) and ("/" in session or session not in _usual_ids()))
+        or ("/" in session and os.path.isdir(session))
+    ):
         return shelf(session).only()
     return (place if isinstance(place, Shelf) else shelf(place)).look(session)
 
 
+def _usual_ids() -> list[str]:
+    try:
+        return usual().ids()
+    except SessionError:
+        return []
+
+
 def _listed(ids: Sequence[str]) -> str:
+    from turnchart.flows.cli.words import one_line
+
     more = f" (the last {_LISTED} of {len(ids)})" if len(ids) > _LISTED else ""
-    return ", ".join(ids[-_LISTED:]) + more
+    return ", ".join([one_line(id) for id in ids[-_LISTED:]]) + more
 
 
-def _info(path: Path) -> "SessionInfo":
-    from turnchart.machine.jsonl import JsonlStore
+def _tell(broken: Broken | None, error: SessionError) -> None:
+    if broken is None:
+        raise error
+    broken(error)
+
+
+def _info(store: "JsonlStore", id: str) -> "SessionInfo":
     from turnchart.machine.sqlite import SessionInfo
 
-    store = JsonlStore(path)
     entries = list(store.load())
     names = [entry.data["name"] for entry in entries if entry.type == "session_info" and "name" in entry.data]
+    changed = store.path.stat().st_mtime
     return SessionInfo(
-        store.id,
-        entries[0].time if entries else 0.0,
-        entries[-1].time if entries else 0.0,
+        id,
+        entries[0].time if entries else changed,
+        entries[-1].time if entries else changed,
         len(entries),
-        names[-1] if names else "",
+        str(names[-1] or "") if names else "",
         _count("turn/start", (entry.type for entry in entries)),
     )
 

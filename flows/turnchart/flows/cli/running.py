@@ -207,10 +207,11 @@ def hints(id: str, shelf: Shelf) -> Iterator[str]:
     if shelf.kind == "memory":
         return
     name, store, called = quote(id), shelf.options(), program()
+    shown = f"{store} -- {name}" if id.startswith("-") else f" {name}{store}"
     yield f"session {one_line(id)} is kept in {shelf.path}"
-    yield f"  read it:   {called} sessions show {name}{store}"
+    yield f"  read it:   {called} sessions show{shown}"
     yield f"  draw it:   {called} diagram --session {name} --view sequence{store}"
-    yield f"  verify it: {called} verify {name}{store}"
+    yield f"  verify it: {called} verify{shown}"
 
 
 def whole_terminal() -> bool:

@@ -68,6 +68,8 @@ def _write(path: Path, lines: Iterator[bytes]) -> None:
     """
     from turnchart.machine.errors import SessionError
 
+    if not path.name:
+        raise SessionError(f"{path} is no file; give the name of one")
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

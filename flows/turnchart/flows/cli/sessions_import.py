@@ -27,10 +27,13 @@ def import_session(
     from turnchart.flows.cli.progress import Progress
     from turnchart.flows.cli.words import one_line
     from turnchart.flows.interchange.reading import read_session
+    from turnchart.machine.errors import SessionError
 
     place = chosen(store, flow) or usual()
     with Progress() as progress:
         found = read_session(file, progress.step(f"reading {file.name}"))
+        if not found.entries:
+            raise SessionError(f"{file} holds no entries, so no session was made of it")
         target = place.new(id or found.id)
         place.prepare()
         target.create(_counted(found, progress.step("writing")))

@@ -65,6 +65,10 @@ def salvaged(session: str, store: str | None, flow: str | None) -> "tuple[Path, 
 
 
 def _target(path: Path, id: str) -> "JsonlStore | SqliteStore":
+    from turnchart.machine.errors import SessionError
+
+    if path.is_dir():
+        raise SessionError(f"{path} is a folder; give the name of a file")
     if path.suffix == ".jsonl":
         from turnchart.machine.jsonl import JsonlStore
 

@@ -2,7 +2,6 @@
 
 import json
 import sys
-import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,6 +9,7 @@ import typer
 from turnchart.flows.cli.sessions_place import AsJson, FlowName, StorePath, chosen
 
 if TYPE_CHECKING:
+    from turnchart.machine.errors import SessionError
     from turnchart.machine.searching import Hit
 
 
@@ -25,33 +25,34 @@ def search(
 ) -> None:
     """Find the messages that contain all these words, the best first; a word that ends in * begins so."""
     from turnchart.flows.cli.places import usual
+    from turnchart.flows.cli.sessions_list import say_broken
     from turnchart.machine.searching import search_sqlite, search_stores
 
     place = chosen(store, flow) or usual()
     asked = " ".join(text)
+    broken: list[SessionError] = []
     try:
         if place.kind == "sqlite":
             found = search_sqlite(place.path, asked, limit=limit)
         else:
-            stores = [place.only()] if place.kind == "file" else [place.look(id) for id in place.ids()]
-            found = search_stores(stores, asked, limit=limit)
+            found = search_stores(place.stores(broken.append), asked, broken.append, limit=limit)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="TEXT") from error
     if as_json:
         typer.echo(json.dumps([hit._asdict() for hit in found], indent=2))
-        return
-    if not found:
+    for hit in () if as_json else found:
+        typer.echo(shown(hit, bold=sys.stdout.isatty()))
+    say_broken(broken)
+    if not found and not as_json:
         typer.echo(f"nothing found in {place.path}", err=True)
         raise typer.Exit(1)
-    for hit in found:
-        typer.echo(shown(hit, bold=sys.stdout.isatty()))
 
 
 def shown(hit: "Hit", *, bold: bool = False) -> str:
     """Return a line about one message; ``bold`` shows the words that were asked for so."""
-    from turnchart.flows.cli.words import one_line, plain
+    from turnchart.flows.cli.words import moment, one_line, plain
 
-    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(hit.time))
+    when = moment(hit.time, "%Y-%m-%d %H:%M")
     said, at = "", 0
     for begin, end in hit.marks:
         word = plain(hit.text[begin:end])

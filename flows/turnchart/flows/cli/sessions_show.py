@@ -10,6 +10,8 @@ from turnchart.flows.cli.sessions_place import AsJson, FlowName, SessionName, St
 if TYPE_CHECKING:
     from turnchart.machine.entries import Entry
     from turnchart.machine.errors import SessionCorrupt
+    from turnchart.machine.jsonl import JsonlStore
+    from turnchart.machine.sqlite import SqliteStore
     from turnchart.machine.stores import Store
 
 
@@ -47,16 +49,23 @@ def show(
         raise wrong
 
 
-def _readable(kept: "Store") -> "tuple[list[Entry], SessionCorrupt | None]":
+def _readable(kept: "JsonlStore | SqliteStore") -> "tuple[list[Entry], SessionCorrupt | None]":
     """Return the entries of a log up to the first damaged one, and what is wrong with that."""
     from turnchart.machine.errors import SessionCorrupt
+    from turnchart.machine.session import Session
+    from turnchart.machine.stores import MemoryStore
 
-    entries: list[Entry] = []
+    class Unread(MemoryStore):  # is called like the one that is read, and holds nothing
+        where = kept.where
+        path = kept.path
+
+    session = Session(Unread(kept.id))
     try:
-        entries.extend(kept.load())  # what came before a damaged one stays
+        for entry in kept.load():
+            session.copy((entry,))  # what came before a damaged one stays
     except SessionCorrupt as error:
-        return entries, error
-    return entries, None
+        return session.entries, error
+    return session.entries, None
 
 
 def _title(kept: "Store", entries: "list[Entry]") -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from turnchart.flows.cli.words import failure, hook_result, one_line, retry
+from turnchart.flows.cli.words import MALFORMED, arguments, failure, hook_result, one_line, retry
 from turnchart.machine.entries import Entry
 
 
@@ -23,13 +23,21 @@ def why(entries: Sequence[Entry]) -> Iterator[str]:
 
 
 def _told(turn: Sequence[Entry]) -> Iterator[str]:
-    number = turn[0].data["turn"]
-    yield f"turn {number} {ending(turn)}"
+    yield f"turn {turn[0].data['turn']} {_readably(lambda data, turn: ending(turn), turn[-1], turn)}"
     for entry in turn:
         tell = _DECIDED.get(entry.type)
-        said = tell(entry.data, turn) if tell is not None else ""
+        said = _readably(tell, entry, turn) if tell is not None else ""
         if said:
             yield f"{entry.seq:>5}  {said}"
+
+
+def _readably(
+    tell: Callable[[Mapping[str, Any], Sequence[Entry]], str], entry: Entry, turn: Sequence[Entry]
+) -> str:
+    try:
+        return tell(entry.data, turn)
+    except MALFORMED:
+        return f"{entry.type} {arguments(entry.data)}"
 
 
 def ending(turn: Sequence[Entry]) -> str:

@@ -3,6 +3,7 @@
 import json
 import unicodedata
 from collections.abc import Callable, Mapping
+from time import localtime, strftime
 from typing import Any, Final, NamedTuple
 
 from turnchart.machine.entries import Entry
@@ -50,6 +51,14 @@ def one_line(text: str, most: int | None = SHORT) -> str:
     return line if most is None or len(line) <= most else f"{line[: most - 1]}…"
 
 
+def moment(time: float, form: str) -> str:
+    """Return Unix seconds as local time; a question mark for a time that no calendar has."""
+    try:
+        return strftime(form, localtime(time))
+    except (OverflowError, ValueError, OSError):
+        return "?"
+
+
 def arguments(given: object, most: int | None = SHORT) -> str:
     """Return the arguments of a call on one line."""
     text = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False, default=str)
@@ -75,6 +84,10 @@ class Words(NamedTuple):
     text: str
 
 
+MALFORMED: Final = (KeyError, TypeError, AttributeError, ValueError, IndexError)
+"""What is raised where an entry that was imported, or changed by hand, lacks what others of its type have."""
+
+
 def words(entry: Entry) -> Words | None:
     """Return an entry in words; None where it is only of use to the machine."""
     if entry.type in _HIDDEN:
@@ -82,12 +95,12 @@ def words(entry: Entry) -> Words | None:
     say = _SAY.get(entry.type)
     try:
         return _as_json(entry) if say is None else say(entry.data)
-    except (KeyError, TypeError, AttributeError):  # imported, or changed by hand
+    except MALFORMED:
         return _as_json(entry)
 
 
 def _as_json(entry: Entry) -> Words:
-    return Words(one_line(entry.type), one_line(json.dumps(entry.data, ensure_ascii=False)))
+    return Words(one_line(entry.type), arguments(entry.data))
 
 
 _HIDDEN: Final = frozenset(

@@ -48,6 +48,8 @@ def read_session(path: Path, progress: Progress = lambda done, of: None) -> Foun
             ``file:line:column: ...``.
     """
     try:
+        if path.exists() and not (path.is_file() or path.is_dir()):  # it could be read but once
+            raise SessionError(f"{path} cannot be read: it is no file; write what comes out of it to one")
         with path.open("rb") as file:
             ours = file.read(len(_OURS)) == _OURS
         found = _ours(path, progress) if ours else _pi(path, progress)

@@ -46,8 +46,11 @@ class Writing:
         self.leaf: str | None = None
 
     def name(self, seq: int | None) -> str | None:
-        """Return the id of an entry; where it is left out, of the nearest one before it on its branch."""
-        return None if seq is None else self._names[seq]
+        """Return the id of an entry; where it is left out, of the nearest one before it on its branch.
+
+        None where there is no such entry so far.
+        """
+        return None if seq is None or not 0 <= seq < len(self._names) else self._names[seq]
 
     def line(self, entry: Entry) -> dict[str, Any] | None:
         """Return the line of the next entry; None where it is left out."""

@@ -86,7 +86,7 @@ class ProviderModel:
         self.idle_timeout = idle_timeout
         self._held: Connection | None = None
         self._problem: Failure | None = None
-        self._params: tuple[tuple[Frozen, ...], WireNames, list[Any]] | None = None
+        self._params: tuple[tuple[Frozen, ...], WireNames, list[Any], list[Any]] | None = None
 
     def __repr__(self) -> str:
         return f"ProviderModel({self.id!r})"
@@ -149,32 +149,43 @@ class ProviderModel:
 
         from turnchart.machine.providers.answers import Reading, finish_of, usage_report
         from turnchart.machine.providers.failures import failure_of
+        from turnchart.machine.providers.native_tools import lacking
+        from turnchart.machine.providers.segments import Segments
 
         held, opened, left = self._held, False, False
         assert held is not None, "a call is streamed by the model that prepared it"
         model = held.model
         names, params = self._parameters(request)
+        missing = lacking(model, self.id, params.native_tools) if params.native_tools else None
+        if missing is not None:
+            yield Finish("error", missing)
+            return
         try:
             told = _conversation(request, model, names)
             asked = self._settings(request)
-            opening = model_request_stream(model, told, model_settings=asked, model_request_parameters=params)
-            async with _closed_in_any_case(held), _closed_in_any_case(opening) as stream:
-                opened = True
-                reading = Reading(names)
-                try:
-                    async for event in stream:
-                        for chunk in reading.chunks(event):
+            reading, said = Reading(names), Segments()
+            while said.goes_on:
+                opening = model_request_stream(
+                    model, said.after(told), model_settings=asked, model_request_parameters=params
+                )
+                async with _closed_in_any_case(held), _closed_in_any_case(opening) as stream:
+                    opened = True
+                    try:
+                        async for event in said.events(stream):
+                            for chunk in reading.chunks(event):
+                                yield chunk
+                        response = said.take(stream.get())
+                        if said.goes_on:
+                            continue
+                        for chunk in reading.rest(response):
                             yield chunk
-                    response = stream.get()
-                    for chunk in reading.rest(response):
-                        yield chunk
-                    used = usage_report(response)
-                    if used is not None:
-                        yield used
-                    yield finish_of(stream, response, names)
-                except GeneratorExit:
-                    left = True
-                    raise
+                        used = usage_report(response)
+                        if used is not None:
+                            yield used
+                        yield finish_of(stream, response, names)
+                    except GeneratorExit:
+                        left = True
+                        raise
         except Exception as error:
             if left:  # nobody hears what closing came to
                 return
@@ -203,20 +214,25 @@ class ProviderModel:
         from pydantic_ai.models import ModelRequestParameters
         from pydantic_ai.tools import ToolDefinition
 
+        from turnchart.machine.providers.native_tools import native_tools
+
         if self._params is None or self._params[0] is not request.tools:
-            names = WireNames([spec["name"] for spec in request.tools])
+            here = [spec for spec in request.tools if not spec.get("at_provider")]
+            names = WireNames([spec["name"] for spec in here])
             tools = [
                 ToolDefinition(
                     name=names.wire(spec["name"]),
                     description=spec["description"] or None,
                     parameters_json_schema=plain_json(spec["schema"]),
                 )
-                for spec in request.tools
+                for spec in here
             ]
-            self._params = (request.tools, names, tools)
-        _, names, tools = self._params
+            self._params = (request.tools, names, tools, native_tools(request.tools))
+        _, names, tools, native = self._params
         system = [InstructionPart(content=request.system)] if request.system else []
-        return names, ModelRequestParameters(function_tools=list(tools), instruction_parts=system)
+        return names, ModelRequestParameters(
+            function_tools=list(tools), native_tools=list(native), instruction_parts=system
+        )
 
 
 @asynccontextmanager

@@ -33,7 +33,7 @@ from turnchart.machine.models import (
     ToolCallDelta,
     UsageReport,
 )
-from turnchart.machine.providers.replay import DETAILS, replay_of
+from turnchart.machine.providers.replay import CONTAINER, DETAILS, replay_of
 from turnchart.machine.providers.wire_names import WireNames
 
 _PART: Final[TypeAdapter[theirs.ModelResponsePart]] = TypeAdapter(theirs.ModelResponsePart)
@@ -144,7 +144,7 @@ def _replay(response: theirs.ModelResponse, content: Sequence[Block]) -> Any:
     parts = [_besides(part) for part in response.parts]
     return replay_of(
         content, parts, response.provider_name, response.canonical_system, response.provider_response_id,
-        response.provider_url,
+        response.provider_url, (response.provider_details or {}).get(CONTAINER),
     )  # fmt: skip
 
 

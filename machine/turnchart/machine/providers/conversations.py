@@ -14,7 +14,7 @@ from pydantic_ai import messages as theirs
 
 from turnchart.machine.json_parameters import plain_json
 from turnchart.machine.messages import AssistantMessage, Block, Message, ToolResultMessage
-from turnchart.machine.providers.replay import parts_of
+from turnchart.machine.providers.replay import CONTAINER, parts_of
 from turnchart.machine.providers.wire_names import WireNames, wire_id
 
 NO_RESULT: Final = "no result of this call was recorded"
@@ -125,6 +125,8 @@ def _response(
             "provider_name": kept.get("provider"), "canonical_system": kept.get("system"),
             "provider_response_id": kept.get("response"), "provider_url": kept.get("url"),
         }  # fmt: skip
+        if "container" in kept:
+            more["provider_details"] = {CONTAINER: kept["container"]}
     return theirs.ModelResponse(
         parts, model_name=said.model or None, timestamp=_moment(said.time),
         finish_reason=_REASONS.get(said.stop_reason), **more,

@@ -13,6 +13,8 @@ from turnchart.machine.entries import Frozen, encode, freeze
 
 DETAILS: Final = ("id", "provider_name", "provider_details", "signature")
 """What a part may hold besides its content."""
+CONTAINER: Final = "container_id"
+"""Among the details of an answer: where the provider ran code for it, and has its files."""
 
 
 def digest(content: Iterable[Mapping[str, Any]]) -> str:
@@ -28,6 +30,7 @@ def replay_of(
     system: str | None,
     response: str | None,
     url: str | None,
+    container: str | None = None,
 ) -> Frozen | None:
     """Return the replay of an answer; None where its content says all.
 
@@ -39,10 +42,12 @@ def replay_of(
         system: Whose keys verify the signatures, where that is not the provider.
         response: The provider's id of the answer.
         url: Where it came from; passwords are left out.
+        container: Where the provider ran code for it.
     """
     if not any(parts):
         return None
-    said = {"provider": provider, "system": system, "response": response, "url": url and _address(url)}
+    said = {"provider": provider, "system": system, "response": response, "url": url and _address(url),
+            "container": container}  # fmt: skip
     given = {name: value for name, value in said.items() if value}
     frozen: Frozen = freeze({**given, "digest": digest(content), "parts": list(parts)})
     return frozen

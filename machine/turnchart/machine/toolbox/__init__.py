@@ -6,11 +6,13 @@ The factories are loaded when they are first used: a flow is checked without the
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from ._known import AT_PROVIDER as AT_PROVIDER
 from .table import TOOLBOX as TOOLBOX
 from .table import make as make
 from .table import names as names
 
 if TYPE_CHECKING:
+    from .elsewhere import provider_tool as provider_tool
     from .files import list_files_tool as list_files_tool
     from .files import read_file_tool as read_file_tool
     from .script import script_tool as script_tool
@@ -20,8 +22,8 @@ if TYPE_CHECKING:
     from .writing import write_file_tool as write_file_tool
 
 _FACTORIES = {
-    "edit_file_tool": "writing", "list_files_tool": "files", "read_file_tool": "files",
-    "script_tool": "script", "search_files_tool": "searching", "shell_tool": "shell",
+    "edit_file_tool": "writing", "list_files_tool": "files", "provider_tool": "elsewhere",
+    "read_file_tool": "files", "script_tool": "script", "search_files_tool": "searching", "shell_tool": "shell",
     "write_file_tool": "writing",
 }  # fmt: skip
 

@@ -1,8 +1,11 @@
 """What is known of the built-in tools before their code is loaded: their settings, and what they keep to."""
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from turnchart.machine.tools import Settings
 
 READ_FILE: "Settings" = {
@@ -14,6 +17,13 @@ WRITE_FILE: "Settings" = {"subject": "path", "subject_kind": "path"}
 EDIT_FILE: "Settings" = WRITE_FILE
 SHELL: "Settings" = {"subject": "command", "subject_kind": "shell", "timeout": None}
 SCRIPT: "Settings" = {"timeout": None}
+
+AT_PROVIDER: "Mapping[str, str]" = MappingProxyType({
+    "code_execution": "Run code in a sandbox of the provider.",
+    "web_fetch": "Read a page of the web, at the provider.",
+    "web_search": "Search the web, at the provider.",
+})  # fmt: skip
+"""The tools that run at the provider, and what each does there."""
 
 MAX_CHARS = 50_000
 """So many characters ``read_file`` shows at once, unless a flow says otherwise."""

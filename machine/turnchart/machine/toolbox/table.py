@@ -24,6 +24,7 @@ from turnchart.machine.paths import inside
 
 from ._gaps import Argument, Kind, problems
 from ._known import (
+    AT_PROVIDER,
     EDIT_FILE,
     LIST_FILES,
     MAX_CHARS,
@@ -71,7 +72,7 @@ class SearchFilesParams(_Params):
 
 
 class NoParams(_Params):
-    """What ``write_file`` and ``edit_file`` take: nothing."""
+    """What ``write_file``, ``edit_file`` and the tools that run at the provider take: nothing."""
 
 
 class _ProgramParams(_Params):
@@ -203,6 +204,15 @@ def _edit_file(root: Path, hidden: frozenset[str]) -> "Tool":
     return edit_file_tool(root)
 
 
+def _at_provider(name: str) -> "Callable[..., Tool]":
+    def factory(root: Path, hidden: frozenset[str]) -> "Tool":
+        from .elsewhere import provider_tool
+
+        return provider_tool(name)
+
+    return factory
+
+
 def _script(root: Path, hidden: frozenset[str], **params: Any) -> "Tool":
     from .script import script_tool
 
@@ -216,7 +226,7 @@ def _shell(root: Path, hidden: frozenset[str], **params: Any) -> "Tool":
     return shell_tool(root, hidden=hidden, **params)
 
 
-TOOLBOX: Mapping[str, BuiltIn] = MappingProxyType({
+_HERE: Mapping[str, BuiltIn] = {
     "edit_file": BuiltIn(_edit_file, NoParams, EDIT_FILE),
     "list_files": BuiltIn(_list_files, ListFilesParams, LIST_FILES),
     "read_file": BuiltIn(_read_file, ReadFileParams, READ_FILE),
@@ -224,7 +234,9 @@ TOOLBOX: Mapping[str, BuiltIn] = MappingProxyType({
     "search_files": BuiltIn(_search_files, SearchFilesParams, SEARCH_FILES),
     "shell": BuiltIn(_shell, ShellParams, SHELL, folder="cwd"),
     "write_file": BuiltIn(_write_file, NoParams, WRITE_FILE),
-})  # fmt: skip
+}  # fmt: skip
+_THERE = {name: BuiltIn(_at_provider(name), NoParams, {}) for name in AT_PROVIDER}
+TOOLBOX: Mapping[str, BuiltIn] = MappingProxyType(dict(sorted({**_HERE, **_THERE}.items())))
 """The built-in tools."""
 
 

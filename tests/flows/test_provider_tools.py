@@ -1,0 +1,61 @@
+"""What is certain beforehand of tools that run at the provider."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from turnchart.flows.check import check_flow
+from turnchart.flows.provider_tools import HAS
+from turnchart.machine.providers.native_tools import tools_of
+from turnchart.machine.providers.routes import Route, connected
+from turnchart.machine.toolbox import AT_PROVIDER
+
+Write = Callable[..., Path]
+
+
+@pytest.mark.parametrize("provider", HAS)
+def test_models_have_what_they_are_said_to_have(provider: str) -> None:
+    model = connected(f"{provider}:gpt-5.2", Route(api_key="none")).model
+    assert tools_of(model) == tuple(HAS[provider])
+
+
+@pytest.mark.parametrize(
+    ("model", "lacks"),
+    [
+        ("ollama:qwen3", 3),
+        ("openai:gpt-5.2", 1),
+        ("{id: 'openai:gpt-5.2', base_url: 'http://127.0.0.1:1/v1'}", 3),
+        ("openai-chat:gpt-4o-search-preview", 0),
+        ("anthropic:claude-sonnet-5", 0),
+        ("{id: 'google:gemini-flash-latest', fallback: ['ollama:a', 'ollama:b']}", 6),
+        ("test", 0),
+    ],
+)
+def test_a_model_may_lack_some(write: Write, model: str, lacks: int) -> None:
+    file = write(f"version: 1\nmodel: {model}\ntools: [{', '.join(AT_PROVIDER)}]\n")
+    problems = [problem for problem in check_flow(file, env=None) if problem.code == "provider-tool"]
+    assert [problem.level for problem in problems] == ["error"] * lacks
+
+
+@pytest.mark.parametrize(
+    ("rules", "lines"),
+    [
+        ("default: deny", [2]),
+        ("default: deny, allow: [web_search]", []),
+        ("default: deny, allow: ['web_*']", []),
+        ("default: ask", []),
+        ("allow: ['web_search(']", []),
+    ],
+)
+def test_a_default_of_deny_refuses_them(write: Write, rules: str, lines: list[int]) -> None:
+    file = write(f"version: 1\ntools: [web_search]\npermissions: {{{rules}}}\n")
+    problems = [problem for problem in check_flow(file, env=None) if problem.code == "provider-tool"]
+    assert [(problem.level, problem.line) for problem in problems] == [("warning", line) for line in lines]
+
+
+def test_a_hook_before_tools_that_run_elsewhere_never_runs(write: Write) -> None:
+    hooks = "hooks: {pre_tool: [{use: redact_secrets}]}"
+    file = write(f"version: 1\nmodel: test\ntools: [web_search]\n{hooks}\n")
+    codes = [problem.code for problem in check_flow(file, env=None, lint=True)]
+    assert codes == ["hook-never"]
