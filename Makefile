@@ -11,7 +11,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test trials lint ruff mypy pyright page pages diagrams reference docs lock bench clean
+.PHONY: help setup demo test trials lint ruff mypy pyright page pages diagrams reference docs lock bench budget clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -66,6 +66,9 @@ lock: setup ## write requirements.lock anew, with the newest releases that pypro
 
 bench: setup ## measure speed (tests/bench)
 	$(BIN)/python tests/bench $(ARGS)
+
+budget: setup ## count what a turn costs, beside tests/bench/budget.json (ARGS=--write writes that anew)
+	$(BIN)/python -m tests.bench.budget $(ARGS)
 
 clean: ## remove caches and what was built (the virtual environment stays)
 	rm -rf build dist htmlcov .coverage .coverage.* .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -28,6 +28,9 @@ OWN = {
     path.stem.removeprefix("test_docs_").replace("_", "-") for path in (ROOT / "tests").glob("test_docs_*.py")
 }
 RUN = [page for page in PAGES if page.stem not in OWN]
+NAMED = re.compile(r"# \S+$")
+AS_WRITTEN = {"hooks", "problems"}
+"""Pages of parts of flows, and of flows with mistakes: other tests look at what is said of each of them."""
 
 
 def named(page: Path) -> str:
@@ -43,6 +46,22 @@ def test_every_block_is_of_a_kind_that_is_known(page: Path) -> None:
     found = blocks(page)
     assert {kind for kind, _ in found} <= KINDS
     assert page.read_text("utf-8").count("\n```") == 2 * len(found)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.stem not in AS_WRITTEN], ids=named)
+def test_every_flow_of_a_page_is_right(page: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shown = [(kind, text.partition("\n")[0], text) for kind, text in blocks(page)]
+    files = [(kind, first[2:], text) for kind, first, text in shown if NAMED.match(first)]
+    assert [kind for kind, *_ in files].count("yaml") == [kind for kind, *_ in shown].count("yaml")
+    flows = [(name, text) for _, name, text in files if re.search(r"^version:", text, re.MULTILINE)]
+    for _, name, text in files:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, "utf-8")
+    for name, text in flows:  # one page shows a flow twice, as it grows
+        (folder / name).write_text(text, "utf-8")
+        with pytest.raises(SystemExit) as end:
+            main(["check", "--no-env", name])
+        assert end.value.code == 0, capsys.readouterr().out
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)

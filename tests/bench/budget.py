@@ -1,6 +1,6 @@
 """What a turn costs in counts, beside the budget in budget.json; times are noisy, and these are not.
 
-    python -m tests.bench.budget [--write]
+    make budget [ARGS=--write]
 
 Each row is a turn of peers/turnchart.py:
 
@@ -28,7 +28,7 @@ import gc
 import json
 import sys
 import tracemalloc
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median_low
@@ -66,7 +66,7 @@ ROWS: Mapping[str, Callable[[], Model]] = {
 Counts: TypeAlias = dict[str, int]
 RENEW = (
     "Either make it cheaper again, or, where it is worth its price, write the budget anew with"
-    " `python -m tests.bench.budget --write`, and say in the commit what it buys."
+    " `make budget ARGS=--write`, and say in the commit what it buys."
 )
 
 
@@ -74,8 +74,9 @@ RENEW = (
 
 
 @contextmanager
-def calls(counts: Counts) -> Iterator[None]:
+def calls(counts: Counts) -> Generator[None]:
     """Count the calls of this thread."""
+    python = builtin = 0
 
     def note(_frame: FrameType, event: str, _argument: object) -> None:
         nonlocal python, builtin
@@ -84,7 +85,6 @@ def calls(counts: Counts) -> Iterator[None]:
         elif event == "c_call":
             builtin += 1
 
-    python = builtin = 0
     sys.setprofile(note)
     try:
         yield

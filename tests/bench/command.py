@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tests.bench import growth, loading, page, pictures, report, startup, stores, terminal
+from tests.bench import growth, loading, page, pictures, report, startup, stores, terminal, wire
 from tests.bench.environments import PEERS, ROOT, Missing, command
 from tests.bench.rounds import Results, measure
 
@@ -18,6 +18,7 @@ ALONE = {
     "start": startup.measure,
     "load": loading.measure,
     "first": terminal.measure,
+    "wire": wire.measure,
 }
 """The rows that have no peers."""
 ROWS = ("a", "b", "c", "d", "e", "f", "g", "h", *ALONE)

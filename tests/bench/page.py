@@ -130,7 +130,7 @@ def _ahead(results: Results, others: Sequence[str]) -> str:
             said = [f"{PEERS[peer].title}: {value / ours:.2f} x" for value, peer in sorted(faster)]
             behind.append(f"| {_title(name)} | {'; '.join(said)} |")
     if not behind:
-        return f"Turnchart is ahead of every peer on all {len(names)} lines.\n"
+        return "Turnchart is ahead of every peer on every line.\n"
     head = (
         f"Turnchart is ahead of every peer on {len(names) - len(behind)} of {len(names)} lines. On the others"
         " these take less, as multiples of what Turnchart takes:"
@@ -147,7 +147,8 @@ Rows as above, and: `s` an entry appended to a store, or loaded from a log of 10
 first and the last of 2,000 in one session; `t` a turn on a branch of 100 and of 100,000 entries; `diagram`
 and `verify` the whole command on a session of 10,000 entries; commands from their start to their end, and
 `run demo` to its first line, beside an import of pydantic; a flow of 1,000 lines loaded; the first character
-of an answer on a terminal.
+of an answer on a terminal; `wire` a chunk over HTTP in the format of a provider, beside the bare loop of
+pydantic_ai.
 """
 
 

@@ -8,12 +8,16 @@ import os
 import pty
 import sys
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from statistics import median
 from time import monotonic_ns
+from typing import TYPE_CHECKING
 
 from tests.bench.environments import ROOT, with_turnchart
+
+if TYPE_CHECKING:
+    from turnchart.machine.models import Model
 
 TURNS = 40
 _MARK = "QX"
@@ -24,51 +28,70 @@ def measure() -> dict[str, dict[str, float]]:
     """Return the milliseconds that the first character takes: the median, and what nine in ten stay below."""
     print(f"the first character on a terminal, {TURNS} times", file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory() as folder:
-        times = sorted(_turns(Path(folder) / "sent"))
+        sent = Path(folder) / "sent"
+        seen = asked("tests.bench.terminal", str(sent))
+        return figures("first character", [int(line) for line in sent.read_text("utf-8").split()], seen)
+
+
+def figures(name: str, begun: Sequence[int], seen: Sequence[int]) -> dict[str, dict[str, float]]:
+    """Return the figures of the nanoseconds at which answers began, and at which they were seen."""
+    times = sorted((after - before) / 1e6 for before, after in zip(begun, seen, strict=True))
     worst = times[len(times) * 9 // 10]
     return {
-        "first character": {"value": median(times), "best": times[0]},
-        "first character, 90 %": {"value": worst, "best": times[0]},
+        name: {"value": median(times), "best": times[0]},
+        f"{name}, 90 %": {"value": worst, "best": times[0]},
     }
 
 
-def _turns(sent: Path) -> list[float]:
+def mark(number: int) -> str:
+    """Return how the answer of a turn begins."""
+    return f"{_MARK}{number:03}"
+
+
+def asked(module: str, argument: str) -> list[int]:
+    """Speak to the chat that a module begins; return the nanoseconds at which each answer could be seen."""
     child, terminal = pty.fork()
     if not child:
         os.chdir(ROOT)
         environment = with_turnchart() | {"TERM": "xterm"}
-        os.execve(sys.executable, [sys.executable, "-m", "tests.bench.terminal", str(sent)], environment)
-    _until(terminal, "idle")
+        os.execve(sys.executable, [sys.executable, "-m", module, argument], environment)
+    rest = _until(terminal, "idle")
     seen: list[int] = []
     for number in range(TURNS):
         os.write(terminal, b"go\r")
-        seen.append(_until(terminal, f"{_MARK}{number:03}"))
-        _until(terminal, "idle")
+        rest = _until(terminal, mark(number), rest)
+        seen.append(monotonic_ns())
+        rest = _until(terminal, "idle", rest)
     os.write(terminal, b"\x04")
     os.waitpid(child, 0)
     os.close(terminal)
-    begun = [int(line) for line in sent.read_text("utf-8").split()]
-    return [(after - before) / 1e6 for before, after in zip(begun, seen, strict=True)]
+    return seen
 
 
-def _until(terminal: int, text: str) -> int:
-    """Read until a text has come, and return when that was, in nanoseconds."""
-    seen = ""
+def _until(terminal: int, text: str, seen: str = "") -> str:
+    """Read on until a text has come; return what came behind it."""
     while text not in seen:
         seen += os.read(terminal, 65536).decode("utf-8", "replace")
-    return monotonic_ns()
+    return seen.partition(text)[2]
 
 
 # -- in the other process ------------------------------------------------------------------------
 
 
-def _chat(sent: Path) -> None:
-    import anyio
-
+async def chat(model: "Model") -> None:
+    """Chat with a model on this terminal."""
     from turnchart.flows.cli.chat.chat import Chat
     from turnchart.flows.cli.places import MEMORY
-    from turnchart.machine.abort import AbortSignal
     from turnchart.machine.agent import Agent
+
+    async with Agent(model) as agent:
+        await Chat(agent, MEMORY).run()
+
+
+def _timed(sent: Path) -> "Model":
+    import anyio
+
+    from turnchart.machine.abort import AbortSignal
     from turnchart.machine.models import Chunk, Finish, ModelRequest, PreparedCall, RequestConfig, TextDelta
 
     class Timed:
@@ -84,19 +107,17 @@ def _chat(sent: Path) -> None:
             await anyio.sleep(0.1)
             with sent.open("a", encoding="utf-8") as file:
                 print(monotonic_ns(), file=file)
-            yield TextDelta(f"{_MARK}{self.count:03} begins")
+            yield TextDelta(f"{mark(self.count)} begins")
             self.count += 1
             for _ in range(20):
                 await anyio.sleep(0.005)
                 yield TextDelta(" and goes on")
             yield Finish("stop")
 
-    async def run() -> None:
-        async with Agent(Timed()) as agent:
-            await Chat(agent, MEMORY).run()
-
-    anyio.run(run)
+    return Timed()
 
 
 if __name__ == "__main__":
-    _chat(Path(sys.argv[1]))
+    import anyio
+
+    anyio.run(chat, _timed(Path(sys.argv[1])))

@@ -11,6 +11,8 @@ from tests.machine.interchange.pi_files import Line
 
 from turnchart.flows.interchange.reading import read_session
 from turnchart.machine import Session, SessionError
+from turnchart.machine.entries import Frozen
+from turnchart.machine.errors import SessionCorrupt
 from turnchart.machine.interchange.pi_writing import lines
 from turnchart.machine.verify import verify
 
@@ -154,3 +156,20 @@ def test_g126_labels_stay_and_what_follows_a_label_follows_it(imports: Imports) 
     session = imports(*file)
     assert session.labels() == {next(each.seq for each in session.entries if each.foreign_id == "c"): "there"}
     assert exported(session) == file
+
+
+@pytest.mark.parametrize("type", ["session", "pi/session", "turn/start", "user/message", "of a newer pi"])
+def test_a_line_of_any_type_comes_back(imports: Imports, type: str) -> None:
+    """Also one that has the type of the header, as a file that was joined to another has, and its label."""
+    file = [
+        HEADER, user("a", None, "one"), entry(type, "b", "a", version=3, cwd="/there", kind=1, data=[], foreign={}),
+        entry("label", "c", "b", targetId="b", label="here"), user("d", "b", "two"),
+    ]  # fmt: skip
+    assert exported(imports(*file)) == file
+
+
+def test_what_cannot_be_written_for_pi_is_named(imports: Imports) -> None:
+    session = imports(HEADER, user("a", None, "one"))
+    session.append("model_change", Frozen(model=("no", "text")))
+    with pytest.raises(SessionCorrupt, match="session s: entry 2 `model_change` is malformed"):
+        exported(session)

@@ -1,6 +1,8 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from turnchart.flows.chains import chains
 from turnchart.flows.check import examine
 
@@ -51,6 +53,20 @@ def test_a_choice_of_on_error_is_told(write: Write) -> None:
         "  if a hook fails or is late: on_error, warn unless said otherwise",
         "  1. nobody  use nobody (not known here)  flow.yaml:3",
     ]
+
+
+@pytest.mark.parametrize(
+    ("entry", "told"),
+    [
+        ("{use: redact_secrets}", ["       on_error: stop (its own)"]),
+        ("{use: redact_secrets, on_error: warn}", ['       on_error: "warn"']),
+        ("{use: trim_tool_results}", []),
+    ],
+)
+def test_what_a_hook_says_of_its_own_failures_is_told(write: Write, entry: str, told: list[str]) -> None:
+    write(f"version: 1\nhooks:\n  post_tool: [{entry}]\n  pre_tool: [{{use: redact_secrets}}]\n")
+    lines = [line for line in chains(examine("flow.yaml")) if line.startswith("       on_error")]
+    assert lines == told
 
 
 def test_a_flow_without_hooks(write: Write) -> None:

@@ -31,7 +31,7 @@ ONLY_CHECK = {
     "env-syntax", "secret-literal", "yaml-alias", "yaml-character", "yaml-cycle", "yaml-duplicate-key",
     "yaml-key", "yaml-merge-key", "yaml-tag",
     # what is checked by code
-    "regex", "permission-rule", "json-schema", "unknown-param",
+    "regex", "permission-rule", "json-schema", "unknown-param", "provider-tool",
 }  # fmt: skip
 """Codes of what no schema can refuse."""
 ONE_BY_ONE = {

@@ -7,9 +7,10 @@ from turnchart.flows import load_flow
 from turnchart.flows.load import Flow, flow_to_show
 from turnchart.flows.problems import FlowError, NotTrusted
 from turnchart.hooks import Deny, PreTool
-from turnchart.machine import Reply, ScriptedModel, Session, ToolCall, UnknownModel, tool
+from turnchart.machine import Failure, Reply, ScriptedModel, Session, ToolCall, UnknownModel, tool
 from turnchart.machine.config import Compaction, Limits, Queues, RetryPolicy
 from turnchart.machine.permissions import Permissions
+from turnchart.testing import FakeClock
 
 Write = Callable[..., Path]
 
@@ -97,6 +98,19 @@ async def test_a_turn_runs_with_the_hooks_of_the_file(flow: Flow) -> None:
         assert (await agent.prompt("Hi")).text == "Done"
     results = [entry.data["outcome"] for entry in session.entries if entry.type == "tool/result"]
     assert results == ["denied"]
+
+
+async def test_a_model_that_gave_up_is_left_alone_as_the_file_says(write: Write) -> None:
+    write(
+        "version: 1\nmodel: {id: 'a:b', fallback: ['c:d'], cooldown: 60}\n"
+        "retry: {max_attempts: 1, retry_on: [timeout]}\n"
+    )
+    own, other = ScriptedModel([Failure("quota")], id="a:b"), ScriptedModel(default="ok", id="c:d")
+    agent = load_flow("flow.yaml").agent(models={"a:b": own, "c:d": other}, clock=FakeClock())
+    async with agent:
+        texts = [(await agent.prompt(said)).text for said in ("One", "Two")]
+    assert texts == ["ok", "ok"]
+    assert (len(own.requests), len(other.requests)) == (1, 2)
 
 
 async def test_tools_and_hooks_of_the_caller_come_beside(flow: Flow) -> None:

@@ -1,5 +1,6 @@
 """What is certain beforehand of tools that run at the provider."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -59,3 +60,16 @@ def test_a_hook_before_tools_that_run_elsewhere_never_runs(write: Write) -> None
     file = write(f"version: 1\nmodel: test\ntools: [web_search]\n{hooks}\n")
     codes = [problem.code for problem in check_flow(file, env=None, lint=True)]
     assert codes == ["hook-never"]
+
+
+def test_a_tool_of_a_plug_in_with_such_a_name_runs_here(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(
+        "from turnchart.machine import tool\n\n\n@tool\ndef web_search(query: str) -> str:\n"
+        '    """Search here."""\n    return query\n',
+        "own_search.py",
+    )
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    file = write("version: 1\nmodel: ollama:qwen3\ntools: [web_search]\npermissions: {deny: [web_search]}\n")
+    assert check_flow(file, ["own_search"], None) == []

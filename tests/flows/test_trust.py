@@ -101,6 +101,19 @@ KEYS = {
         "A='${env:MINE:-x}' sh",
         ("MINE",),
     ),
+    "command of require_command": (
+        "hooks: {turn_stopping: [{use: require_command, with: {command: [make, test], reason: r}}]}",
+        "program",
+        "make test",
+        (),
+    ),
+    "command of run_on_file": (
+        "hooks: {post_tool: [{use: run_on_file, with: {glob: '*.go', command: [gofmt, '{path}']}}]}",
+        "program",
+        "gofmt '{path}'",
+        (),
+    ),
+    "a server that is not used": ("mcp: {s: {command: [npx, x], cwd: .}}", "program", "npx x", ()),
     "env_from of a tool": (
         "tools: [{use: shell, with: {env_from: [A_TOKEN]}}]",
         "variable",
@@ -169,7 +182,9 @@ def test_what_reaches_nothing_new_is_not_listed(write: Write, text: str) -> None
 
 # -- digests --------------------------------------------------------------------------------------
 
-PROGRAM = "version: 1\nhooks: {pre_tool: [{run: [python3, hooks/a.py], env: {A: b}, env_from: [C]}]}\n"
+PROGRAM = (
+    "version: 1\nhooks: {pre_tool: [{run: [python3, hooks/a.py], env: {A: b}, env_from: [C], cwd: .}]}\n"
+)
 
 
 def digests(text: str, write: Write) -> list[str]:
@@ -186,6 +201,7 @@ def digests(text: str, write: Write) -> list[str]:
         ("[C]", "[D]"),
         ("[C]", "[{C: D}]"),
         ("[C]", "[]"),
+        ("cwd: .", "cwd: hooks"),
     ],
 )
 def test_any_change_of_what_would_happen_is_a_new_thing(write: Write, old: str, new: str) -> None:
@@ -194,7 +210,7 @@ def test_any_change_of_what_would_happen_is_a_new_thing(write: Write, old: str, 
 
 def test_where_it_stands_and_what_else_stands_there_does_not_matter(write: Write) -> None:
     other = "# moved\nversion: 1\nname: other\nhooks:\n  post_tool:\n"
-    other += "    - {env_from: [C], run: [python3, hooks/a.py], env: {A: b}}\n"
+    other += "    - {env_from: [C], run: [python3, hooks/a.py], cwd: ., env: {A: b}}\n"
     assert digests(PROGRAM, write) == digests(other, write)
 
 

@@ -12,9 +12,11 @@ from hypothesis import given, settings
 from tests.machine.histories import ACTS, Act, folds, history, lines
 from tests.machine.processes import WRITER, python, run
 
+from turnchart.machine.agent import Agent
 from turnchart.machine.entries import Entry, Frozen
-from turnchart.machine.errors import SessionError, SessionLocked
+from turnchart.machine.errors import SessionError, SessionLocked, SessionReadOnly
 from turnchart.machine.jsonl import JsonlStore
+from turnchart.machine.scripted import ScriptedModel
 from turnchart.machine.session import Session
 from turnchart.machine.sqlite import SqliteStore
 from turnchart.machine.stores import MemoryStore, Store
@@ -238,3 +240,45 @@ def test_what_is_no_file_is_refused_at_once(opens: Open, tmp_path: Path) -> None
     kind = type(opens(tmp_path))
     with pytest.raises(SessionError, match="pipe cannot be read: it is no file"):
         tuple(kind(tmp_path / "pipe", id="x").load())
+
+
+def _deleted(path: Path) -> None:
+    path.unlink()
+
+
+def _replaced(path: Path) -> None:
+    copy = path.with_name("copy")
+    copy.write_bytes(path.read_bytes())
+    copy.replace(path)
+
+
+def _emptied(path: Path) -> None:
+    os.truncate(path, 0)
+
+
+def _grown(path: Path) -> None:
+    twin = path.with_name("twin")  # another name of the file, which has another lock
+    os.link(path, twin)
+    JsonlStore(twin).append(
+        Entry(len(list(JsonlStore(twin).load())), None, "custom", 1.0, Frozen(kind="x", data=1))
+    )
+
+
+@pytest.mark.parametrize(
+    ("opens", "touch"),
+    [(OPEN[kind], touch) for kind in ("jsonl", "sqlite") for touch in (_deleted, _replaced)]
+    + [(OPEN["jsonl"], _emptied), (OPEN["jsonl"], _grown)],
+)
+async def test_no_turn_begins_in_a_file_that_somebody_else_touched(
+    opens: Open, touch: Callable[[Path], None], tmp_path: Path
+) -> None:
+    session = Session(opens(tmp_path))
+    async with Agent(ScriptedModel(["one", "two"]), session=session) as agent:
+        assert (await agent.prompt("x")).ok
+        assert isinstance(session.store, JsonlStore | SqliteStore)
+        touch(session.store.path)
+        with pytest.raises(SessionReadOnly, match="was deleted, replaced or changed by somebody else"):
+            await agent.prompt("y")
+        assert [message.text for message in session.context()] == ["x", "one"]
+        assert isinstance(agent.model, ScriptedModel)
+        agent.model.drop()

@@ -55,6 +55,7 @@ MOMENT = 0.002
 """Seconds that a pause takes at most."""
 PATIENCE = 120
 """Seconds in which an era must be over."""
+KINDS = ("memory", "jsonl", "sqlite")
 RETRY = RetryPolicy(max_attempts=3, base_delay=MOMENT)
 
 
@@ -223,16 +224,17 @@ def ids(item: Item) -> set[str]:
     return {said["id"] for said in item.messages}
 
 
+def opened(kind: str, path: Path) -> Session:
+    """Return a session of this kind: a new one, or what the file holds."""
+    if kind == "memory":
+        return Session.memory()
+    return Session.jsonl(path) if kind == "jsonl" else Session.sqlite(path)
+
+
 async def one_life(random: Random, folder: Path, name: str) -> int:
     """Let an agent live, judge its log, and return how many turns it took."""
-    path = folder / name
-    kind = random.choices(("memory", "jsonl", "sqlite"), (90, 5, 5))[0]
-    open_ = {
-        "memory": Session.memory,
-        "jsonl": lambda: Session.jsonl(path),
-        "sqlite": lambda: Session.sqlite(path),
-    }[kind]
-    session = open_()
+    kind, path = random.choices(KINDS, (90, 5, 5))[0], folder / name
+    session = opened(kind, path)
     model, limits = Model(random), Limits(max_steps=5, max_tool_calls=12)
     async with Agent(
         model, tools=TOOLS, session=session, retry=RETRY, limits=limits, hooks=hooks_of(random), seed=1
@@ -240,18 +242,10 @@ async def one_life(random: Random, folder: Path, name: str) -> int:
         life = Life(agent, random)
         await life.live()
     if kind != "memory":
-        session = open_()  # what the file holds
+        session = opened(kind, path)  # what the file holds
     judge(session, life, f"{name} ({kind})")
     session.close()
-    if kind != "memory":
-        remove(folder, name)
     return session.brackets.turn
-
-
-def remove(folder: Path, name: str) -> None:
-    """Remove the files of a session."""
-    for file in folder.glob(f"{name}*"):
-        file.unlink()
 
 
 def judge(session: Session, life: Life, name: str) -> None:
@@ -293,15 +287,15 @@ class Complaints(logging.Handler):
         self.heard.append(f"{what.exc_value!r} in {what.object!r}")
 
 
-async def era(number: int, seed: str, agents: int, folder: Path) -> int:
+async def era(number: int, seed: str, agents: int) -> int:
     """Let all agents of an era live, and return how many turns they took."""
     turns: list[int] = []
 
     async def live(which: int) -> None:
-        random = Random(f"{seed} {number} {which}")
-        turns.append(await one_life(random, folder, f"{number}.{which}.log"))
+        name = f"{seed} {number} {which}"
+        turns.append(await one_life(Random(name), Path(folder), name))
 
-    with anyio.fail_after(PATIENCE):
+    with TemporaryDirectory() as folder, anyio.fail_after(PATIENCE):
         async with anyio.create_task_group() as tasks:
             for which in range(agents):
                 tasks.start_soon(live, which)
@@ -320,15 +314,14 @@ async def soak(seed: str, seconds: float, agents: int) -> None:
     complaints = Complaints()
     end, number = time.monotonic() + seconds, 0
     before = len(anyio.get_running_tasks())
-    with TemporaryDirectory() as folder:
-        while time.monotonic() < end:
-            turns = await era(number, seed, agents, Path(folder))
-            left = [str(task) for task in anyio.get_running_tasks()][before:]
-            assert not left, f"tasks are left: {left[:5]}"
-            said = {"era": number, "turns": turns, **held()}
-            assert not complaints.heard, complaints.heard[:5]
-            print(json.dumps(said), flush=True)
-            number += 1
+    while time.monotonic() < end:
+        turns = await era(number, seed, agents)
+        left = len(anyio.get_running_tasks()) - before
+        assert not left, f"{left} tasks are left: {anyio.get_running_tasks()[:5]}"
+        said = {"era": number, "turns": turns, **held()}
+        assert not complaints.heard, complaints.heard[:5]
+        print(json.dumps(said), flush=True)
+        number += 1
 
 
 def main() -> None:

@@ -58,6 +58,10 @@ def _hook(number: str, part: HookPart, off: set[str]) -> Iterator[str]:
     for key in _SHOWN:
         if key in given:
             yield f"       {key}: {masked(json.dumps(given[key], ensure_ascii=False))}"
+    spec = _spec(part)
+    own = spec.defaults.on_error if spec is not None else None
+    if own and part.point.on_error and "on_error" not in given:
+        yield f"       on_error: {own} (its own)"
 
 
 def _what(part: HookPart) -> str:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from turnchart.flows.checks import check_settings
 from turnchart.flows.merge import read_merged
+from turnchart.flows.model_checks import check_models
 from turnchart.flows.parts import Parts, parts_of
 from turnchart.flows.paths import Place, place_of
 from turnchart.flows.problems import Problem, in_order, meant, sentence
@@ -241,6 +242,7 @@ def _meaning(checked: Checked, parts: Parts, reading: Reading, own: "Mapping[str
         servers = [each.server for each in checked.tools if each.server is not None]
         reading.problems += check_names(parts, servers)
     reading.problems += check_settings(parts, checked.place, reading.env)
+    reading.problems += check_models(parts)
     if keys & {"hooks", "tools", "permissions"}:
         from turnchart.flows.traps import check_traps
 

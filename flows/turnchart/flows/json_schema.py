@@ -19,7 +19,7 @@ from turnchart.flows.tool_checks import AGENT, AgentParams
 from turnchart.hooks.claude_code import EVENTS
 from turnchart.hooks.registry import HOOKS, HookSpec
 from turnchart.machine.points import POINTS, Point
-from turnchart.machine.toolbox import TOOLBOX
+from turnchart.machine.toolbox import AT_PROVIDER, TOOLBOX
 
 Json: TypeAlias = dict[str, Any]
 
@@ -200,6 +200,13 @@ def _tool_entry(entry: Json, defs: Json, own: list[str]) -> Json:
     for name in known:
         given: Json = {"maxProperties": 0} if name in own else _params(params[name])
         rules.append(_when(name, given, defs, "tool"))
+    there = [name for name in AT_PROVIDER if name not in own]
+    rules.append(
+        {
+            "if": {"properties": {"use": {"enum": there}}, "required": ["use"]},
+            "then": {"properties": {"as": False, "execution": False}},
+        }
+    )
     used: Json = {
         "type": "object",
         "properties": {**properties, "use": _or_reference({"enum": known})},

@@ -56,6 +56,7 @@ CODES: Final[Mapping[str, str]] = MappingProxyType({
     "agent-cycle": "a flow uses itself as a tool",
     "json-schema": "not a valid JSON Schema",
     "extra": "an optional part of the program is not installed",
+    "model-provider": "a model whose provider is nearly called like a known one",
     "regex": "not a valid regular expression",
     "duplicate-id": "two hooks have the same id",
     "unknown-id": "no hook has this id",

@@ -242,6 +242,8 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
 
 def _beside(model: type[BaseModel], loc: Loc) -> str:
     entry = model in (schema.HookEntry, schema.ToolEntry) and len(loc) == 1
+    if loc[:1] == ("prompt",):
+        return '(text that holds ": " goes in quotes)'
     return "(parameters stand below with:)" if entry else ""
 
 

@@ -18,7 +18,7 @@ from turnchart.machine.disk import Disk
 from turnchart.machine.entries import Entry, decode, encode
 from turnchart.machine.errors import SessionCorrupt, SessionError, SessionLocked
 from turnchart.machine.locks import WriterLock
-from turnchart.machine.stores import DAMAGED, Durability, cure, usable_id, why
+from turnchart.machine.stores import DAMAGED, Durability, cure, strangers_touch, usable_id, why
 
 VERSION = 1
 """The format that this program writes, and the newest that it reads."""
@@ -208,6 +208,8 @@ class JsonlStore:
         if not end.size:
             line = header_line(self.id, entry.time) + line
         fd = self._create() if self._fd is None else self._fd
+        if entry.type == "turn/start":
+            self._check_untouched(fd, end)
         try:
             written = os.write(fd, line)
             if written != len(line):
@@ -218,6 +220,16 @@ class JsonlStore:
             self._undo(fd, end)
             raise
         self._end = _End(end.size + len(line), end.entries + 1, b"")
+
+    def _check_untouched(self, fd: int, end: _End) -> None:
+        """Find out, once a turn, that what is written would be lost or would stand behind a stranger's.
+
+        Raises:
+            OSError: If somebody deleted, replaced or changed the file.
+        """
+        found = os.fstat(fd)
+        if not found.st_nlink or found.st_size != end.size:
+            raise OSError(strangers_touch(self.path))
 
     def _create(self) -> int:
         try:
@@ -333,7 +345,8 @@ def header_id(path: Path, line: bytes) -> str:
     if type(version) is not int or version < 1 or type(id) is not str or not id:
         raise SessionCorrupt(
             f"{path}:1: this is no Turnchart session: the first line of one is its header,"
-            ' {"turnchart":1,"session":...}'
+            ' {"turnchart":1,"session":...}. If it was one, `turnchart sessions repair'
+            f" {quote(str(path))}` writes a copy of what can be saved"
         )
     if version > VERSION:
         raise SessionError(

@@ -28,7 +28,7 @@ from turnchart.machine.disk import Disk
 from turnchart.machine.entries import Entry, decode
 from turnchart.machine.errors import SessionCorrupt, SessionError, SessionLocked
 from turnchart.machine.locks import WriterLock
-from turnchart.machine.stores import DAMAGED, Durability, cure, usable_id, why
+from turnchart.machine.stores import DAMAGED, Durability, cure, strangers_touch, usable_id, why
 
 VERSION = 1
 """The format that this program writes, and the newest that it reads."""
@@ -130,6 +130,8 @@ class SqliteStore:
         self._db: sqlite3.Connection | None = None
         self._disk: Disk | None = None
         self._next: int | None = None
+        self._inode: tuple[int, int] | None = None
+        """Which file is open: once a turn somebody looks whether it still stands there."""
 
     @property
     def where(self) -> str:
@@ -224,6 +226,8 @@ class SqliteStore:
             raise ValueError(f"entry {entry.seq} cannot follow the {self._next} entries of session {self.id}")
         if self._db is None:
             self._db = self._connect()
+        elif entry.type == "turn/start" and _inode(self.path) != self._inode:
+            raise OSError(strangers_touch(self.path))
         row = (self.id, entry.seq, entry.type, float(entry.time), entry.line())
         if entry.seq:
             self._db.execute(_INSERT, row)
@@ -251,6 +255,7 @@ class SqliteStore:
                 db.close()
                 raise
             else:
+                self._inode = _inode(self.path)
                 return db
 
     def _prepare(self, db: sqlite3.Connection) -> None:
@@ -358,6 +363,14 @@ class _Stamp(NamedTuple):
     size: int
     time: int
     wal: bool
+
+
+def _inode(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _stamp(path: Path) -> _Stamp | None:

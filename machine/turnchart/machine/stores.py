@@ -36,6 +36,14 @@ def cure(which: str) -> str:
     )
 
 
+def strangers_touch(path: object) -> str:
+    """Say that a file is no longer the one that is written."""
+    return (
+        f"{path} was deleted, replaced or changed by somebody else while it was written here;"
+        " what it lacks is still in this session object"
+    )
+
+
 def usable_id(id: str) -> str:
     """Return the id of a session.
 

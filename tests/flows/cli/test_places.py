@@ -133,3 +133,19 @@ def test_ids_are_listed_on_one_line_and_command_no_terminal() -> None:
         filled(usual(), id)
     with pytest.raises(SessionError, match=r"the sessions are: new line, \N{SYMBOL FOR ESCAPE}\[31mred$"):
         usual().look("x")
+
+
+def test_a_folder_that_cannot_be_made_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("file").touch()
+    monkeypatch.setenv("TURNCHART_HOME", "file/in the way")
+    with pytest.raises(
+        SessionError, match=r"way cannot be made: Not a directory; name another place .* --store"
+    ):
+        usual().prepare()
+
+
+def test_a_folder_that_another_program_makes_meanwhile_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    home().mkdir()
+    monkeypatch.setattr(Path, "exists", lambda self: False)
+    usual().prepare()
+    assert (home() / ".gitignore").is_file()

@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -24,3 +25,17 @@ def test_names_that_the_flow_does_not_have_are_told(
     [problem] = error.value.problems
     assert (problem.code, problem.line) == (code, line)
     assert says in f"{problem.message} {problem.help}"
+
+
+def test_a_tool_that_runs_at_the_provider_has_no_stub(write: Callable[..., Path]) -> None:
+    write("version: 1\nmodel: test\ntools: [web_search]\n", "searching.yaml")
+    file = write(
+        "version: 1\nflow: searching.yaml\ntests:\n  - name: a\n    prompt: x\n"
+        "    tools: {web_search: {returns: a}}\n",
+        "searching.test.yaml",
+    )
+    with pytest.raises(FlowError) as raised:
+        load_suite(str(file))
+    [problem] = raised.value.problems
+    assert (problem.code, problem.line) == ("provider-tool", 6)
+    assert "no stub of web_search is ever played" in problem.message

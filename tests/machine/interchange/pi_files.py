@@ -91,6 +91,9 @@ MESSAGES = st.one_of(USER, ASSISTANT, RESULT, CUSTOM, BASH, SUMMARIES, STRANGE)
 IDS = st.sampled_from(["missing", "root"])
 """Beside the ids of the file."""
 
+FOREIGN = st.sampled_from(["of a newer pi", "session", "pi/session", "turn/start", "user/message"])
+"""Types that no entry of pi has: that of its header among them, and types of entries of ours."""
+
 
 def entries(known: list[str]) -> st.SearchStrategy[Line]:
     """Return entries without their base fields, which name entries of these ids."""
@@ -121,7 +124,7 @@ def entries(known: list[str]) -> st.SearchStrategy[Line]:
         an_object({"type": of("label"), "targetId": ids}, {"label": TEXTS | st.none()}),
         an_object({"type": of("session_info")}, {"name": TEXTS | JSON}),
         an_object({"type": of("leaf"), "targetId": there}),
-        an_object({"type": of("of a newer pi")}, {"data": JSON}),
+        an_object({"type": FOREIGN}, {"data": JSON, "kind": JSON, "foreign": JSON}),
     )
 
 

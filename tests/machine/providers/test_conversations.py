@@ -142,3 +142,20 @@ def test_ids_and_names_that_no_provider_takes_are_changed_on_both_sides() -> Non
     call, result = parts(to_provider(told, MODEL))
     assert call.tool_name == result.tool_name == "github__search"
     assert call.tool_call_id == result.tool_call_id != "c1.1.0"
+
+
+def test_the_container_of_code_that_a_provider_ran_is_found_again_by_the_same_model() -> None:
+    call = theirs.NativeToolCallPart("code_execution", {"code": "1"}, "s1", provider_name="anthropic")
+    answer = theirs.ModelResponse(
+        [call, theirs.TextPart("1")], provider_details={"container_id": "box", "finish_reason": "end_turn"},
+        finish_reason="stop",
+    )  # fmt: skip
+    [told] = from_provider([answer], MODEL)
+    [again] = to_provider([told], MODEL)
+    assert isinstance(again, theirs.ModelResponse)
+    assert again.provider_details == {"container_id": "box"}
+    assert again.parts == answer.parts
+    [other] = to_provider([told], "other:model")
+    assert isinstance(other, theirs.ModelResponse)
+    assert other.provider_details is None
+    assert [part.part_kind for part in other.parts] == ["text"]

@@ -220,10 +220,20 @@ class Shelf:
         return id
 
     def prepare(self) -> None:
-        """Make the folder of this program, which no repository should hold, where it will be needed."""
+        """Make the folder of this program, which no repository should hold, where it will be needed.
+
+        Raises:
+            SessionError: If it cannot be made.
+        """
         if self.home is not None and not self.home.exists():
-            self.home.mkdir(parents=True)
-            (self.home / ".gitignore").write_text("*\n", "utf-8")
+            try:
+                self.home.mkdir(parents=True, exist_ok=True)
+                (self.home / ".gitignore").write_text("*\n", "utf-8")
+            except OSError as error:
+                raise SessionError(
+                    f"{self.home} cannot be made: {error.strerror}; name another place for sessions with --store,"
+                    " or another folder with TURNCHART_HOME"
+                ) from error
 
 
 MEMORY: Final = Shelf("memory", Path())

@@ -53,6 +53,10 @@ def _tools(case: Case, flow: "Flow") -> Iterator[Problem]:
         if not any(each.fits(name) for each in tools):
             help = sentence(meant(name, names), f"tools: {', '.join(names) or 'none'}")
             yield key.problem("unknown-tool", f"the flow has no tool {quoted(name)}", help=help)
+        elif any(each.at_provider and each.name == name for each in tools):
+            help = "delete it; the script says what the model answers after it"
+            message = f"no stub of {name} is ever played: the tool runs at the provider"
+            yield key.problem("provider-tool", message, help=help)
 
 
 def _rules(case: Case, flow: "Flow") -> Iterator[Problem]:

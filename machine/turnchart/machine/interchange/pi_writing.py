@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from turnchart.machine.entries import Entry
+from turnchart.machine.errors import SessionCorrupt, named_text_of
 from turnchart.machine.interchange.difference import patched
 from turnchart.machine.interchange.fields import as_object
 from turnchart.machine.interchange.pi_messages import (
@@ -28,6 +29,10 @@ HEADER: Final = f"{OWN}session"
 """The kind of the ``custom`` entry that keeps the header of an imported file."""
 _LATEST = 253402300799.0
 """The last second of the year 9999."""
+
+
+_MALFORMED = (KeyError, TypeError, ValueError, AttributeError, IndexError)
+"""What is raised where an entry that was changed by hand lacks what others of its type have."""
 
 
 class Writing:
@@ -104,6 +109,9 @@ def lines(entries: Sequence[Entry], leaf: int | None, id: str, cwd: str) -> Iter
         leaf: The seq of the current entry.
         id: The id of the session.
         cwd: The folder that the session belongs to, where the log does not come from pi and tell it.
+
+    Raises:
+        SessionCorrupt: If an entry is malformed; the message names it.
     """
     about = next((each for each in entries if _is_header(each)), None)
     started = entries[0].time if entries else 0.0
@@ -113,7 +121,11 @@ def lines(entries: Sequence[Entry], leaf: int | None, id: str, cwd: str) -> Iter
     yield {"type": "session", "version": VERSION, "id": id, **header}
     writing = Writing(frozenset(entry.foreign_id for entry in entries))
     for entry in entries:
-        made = writing.line(entry)
+        try:
+            made = writing.line(entry)
+        except _MALFORMED as error:
+            said = f"session {id}: entry {entry.seq} `{entry.type}` is malformed ({named_text_of(error)})"
+            raise SessionCorrupt(said) from error
         if made is not None:
             yield made
     moved = writing.ending(leaf, entries[-1].time if entries else 0.0)
@@ -142,7 +154,7 @@ def _custom(entry: Entry, _writing: Writing) -> dict[str, Any] | None:
     kind, data = entry.data["kind"], entry.data["data"]
     if entry.foreign_id is None or not kind.startswith(OWN):
         return {"customType": kind, "data": data}
-    return None if kind == HEADER else {"type": kind.removeprefix(OWN), **data}
+    return None if kind == HEADER and not entry.seq else {"type": kind.removeprefix(OWN), **data}
 
 
 def _model(entry: Entry, _writing: Writing) -> dict[str, Any]:

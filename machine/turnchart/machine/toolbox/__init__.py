@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 _FACTORIES = {
     "edit_file_tool": "writing", "list_files_tool": "files", "provider_tool": "elsewhere",
-    "read_file_tool": "files", "script_tool": "script", "search_files_tool": "searching", "shell_tool": "shell",
-    "write_file_tool": "writing",
+    "read_file_tool": "files", "script_tool": "script", "search_files_tool": "searching",
+    "shell_tool": "shell", "write_file_tool": "writing",
 }  # fmt: skip
 
 
