@@ -256,6 +256,21 @@ def plain(value: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) else list(value)
 
 
+def moments_of_demo(log: Sequence[Entry]) -> list[dict[str, Any]]:
+    """Return what must stand in the boxes beside the pictures, at entries of the demo where it changes."""
+    places = {entry.type: at for at, entry in reversed(list(enumerate(log)))}
+    steered = [at for at, entry in enumerate(log) if entry.data.get("target") == "next-step"]
+    denied = places["hook/result"]
+    return [
+        {"at": steered[0], "inbox": "Show me its first line, too."},
+        {"at": steered[1], "inbox": "nothing waits"},
+        {"at": denied - 1, "hooks": "no hook decided anything"},
+        {"at": denied, "hooks": "pre_tool no-destructive deny"},
+        {"at": places["user/message"] - 1, "messages": "system: You are a careful assistant."},
+        {"at": len(log) - 1, "messages": "assistant: The haiku has 14 words"},
+    ]
+
+
 def arrows_of(overlay: Overlay) -> list[list[str]]:
     """Return the arrows of the sequence export of a session: from, to, label."""
     found = re.findall(r"^  (\w+)--?>>(\w+): (.*)$", sequence_diagram(overlay), re.MULTILINE)
@@ -278,7 +293,8 @@ def make(folder: Path) -> None:
     demo = demo_session(folder)
     overlay = session_overlay(demo, "session demo")
     search = {word: searched(demo, word) for word in ("haiku", "rate_limit", "nothing of this kind")}
-    page("session-demo", overlay, entries=shown_of(demo), arrows=arrows_of(overlay), search=search)
+    shown = {"entries": shown_of(demo), "moments": moments_of_demo(demo)}
+    page("session-demo", overlay, **shown, arrows=arrows_of(overlay), search=search)
     log = anyio.run(session_of, ROUNDS)
     if len(log) < ENTRIES:
         sys.exit(f"inputs: {ROUNDS} rounds are {len(log)} entries, {ENTRIES} are wanted")

@@ -22,6 +22,7 @@ export async function checkPages(browser, pages, check, shots) {
       await ready(page);
       await pictures(page, each, says);
       if (entries?.length) await player(page, each, says, usable);
+      if (each.moments) await moments(page, each.moments, says);
       if (shots) await page.screenshot({ path: join(shots, `${name}.png`) });
       if (/demo|long/.test(name)) await themes(page, says);
       await table(page, each, says);
@@ -88,6 +89,21 @@ async function player(page, { file, name, entries, arrows, search }, says, usabl
   says(step < MOST.step, `a step takes ${step} ms`);
   await keys(page, entries.length, says);
   await searching(page, search, entries.length, says);
+}
+
+// The last line of the inbox, the hook decisions or the conversation, as they were at an entry.
+async function moments(page, wanted, says) {
+  for (const { at: index, ...boxes } of wanted) {
+    for (const [box, words] of Object.entries(boxes)) {
+      const last = await page.evaluate(([index, box]) => {
+        const slider = document.getElementById("slider");
+        slider.value = String(index);
+        slider.dispatchEvent(new Event("input"));
+        return document.getElementById(box).lastElementChild?.textContent ?? "";
+      }, [index, box]);
+      says(last.includes(words), `the ${box} at entry ${index} ends with ${JSON.stringify(last)}, not with ${words}`);
+    }
+  }
 }
 
 async function everyEntry() {

@@ -3,13 +3,14 @@
 import argparse
 import os
 import platform
+import subprocess
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.bench import growth, loading, page, pictures, report, startup, stores, terminal, wire
 from tests.bench.environments import PEERS, ROOT, Missing, command
-from tests.bench.rounds import Results, measure
+from tests.bench.rounds import Results, measure, why
 
 ALONE = {
     "s": stores.measure,
@@ -48,8 +49,8 @@ def _measured(options: argparse.Namespace) -> Results:
     for peer in options.peers:
         try:
             commands[peer] = command(peer)
-        except Missing as why:
-            results.leave_out(f"{peer} is left out: {why}")
+        except Missing as missing:
+            results.leave_out(f"{peer} is left out: {missing}")
     results.about = {
         "date": f"{datetime.now(UTC):%-d %B %Y}",
         "python": platform.python_version(),
@@ -62,7 +63,10 @@ def _measured(options: argparse.Namespace) -> Results:
     loads.append(os.getloadavg()[1])
     for row in options.rows:
         if row in ALONE and "turnchart" in commands:
-            results.add("turnchart", ALONE[row]())
+            try:
+                results.add("turnchart", ALONE[row]())
+            except (subprocess.SubprocessError, ValueError) as error:
+                results.leave_out(f"row {row} is left out: {why(error)}")
     loads.append(os.getloadavg()[1])
     if max(loads) > (os.cpu_count() or 1):
         results.about["busy"] = f"{max(loads):.1f}"

@@ -88,7 +88,7 @@ def measure(
                 try:
                     said = _cold(command, peer) if row == "f" else _run(command, peer, row, seconds)
                 except (subprocess.SubprocessError, ValueError) as error:
-                    results.leave_out(f"{peer} is left out of row {row}: {_why(error)}")
+                    results.leave_out(f"{peer} is left out of row {row}: {why(error)}")
                     continue
                 results.versions |= said["versions"]
                 results.add(peer, said["figures"])
@@ -119,8 +119,9 @@ def _cold(command: Sequence[str], peer: str) -> dict[str, Any]:
     return found | {"figures": {"f": {"value": median(taken), "best": min(taken)}}}
 
 
-def _why(error: Exception) -> str:
+def why(error: Exception) -> str:
     """Return the last line that says something: a group of errors ends with a rule."""
-    said = error.stderr if isinstance(error, subprocess.CalledProcessError) else ""
+    said: str | bytes = error.stderr if isinstance(error, subprocess.CalledProcessError) else ""
+    said = said.decode("utf-8", "replace") if isinstance(said, bytes) else said
     lines = [line.strip(" |") for line in (said or str(error)).splitlines()]
     return next((line for line in reversed(lines) if line.strip("+-")), "it said nothing")

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from statistics import median
-from time import monotonic_ns, thread_time_ns
+from time import monotonic_ns, sleep, thread_time_ns
 from typing import Any
 
 import anyio
@@ -102,7 +102,10 @@ async def _format(format: str, server: Any) -> dict[str, list[float]]:
 
 
 class _Timed(list[Any]):
-    """The body of an answer: begins each time with another mark, and notes when its first piece is sent."""
+    """The body of an answer: begins each time with another mark, and notes when its first piece is sent.
+
+    It has the thread of the server to itself, so it may sleep there.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -115,8 +118,11 @@ class _Timed(list[Any]):
 
         mark = terminal.mark(len(self.sent))
         pieces = chat(Reply(chunks=[f"{mark} begins", *[" and goes on"] * 20]))
+        sleep(0.1)
         self.sent.append(monotonic_ns())
-        yield from pieces
+        for piece in pieces:
+            yield piece
+            sleep(0.005)
 
 
 def _first() -> dict[str, dict[str, float]]:

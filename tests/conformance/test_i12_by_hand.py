@@ -156,10 +156,10 @@ async def test_what_is_written_while_a_compaction_runs_is_named_as_kept() -> Non
         while len(model.requests) < 2:
             await checkpoint()
         agent.session.append_custom_message("note", "by the way")
-        written = agent.session.leaf
         await agent.idle()
         assert (await agent.prompt("two")).ok
     [entry] = all_of(agent.session, "compaction")
+    [written] = [each.seq for each in all_of(agent.session, "custom_message")]
     assert (entry.data["first_kept"], entry.data["retained_tail"]) == (written, (written,))
     assert said(model.requests[-1].messages)[1:] == ["by the way", "two"]
     check(agent, conversation(model))

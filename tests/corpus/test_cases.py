@@ -17,6 +17,8 @@ pytestmark = [pytest.mark.anyio, pytest.mark.checkout]
 
 CORPUS = Path(__file__).parent
 NAMES = sorted(path.name for path in CORPUS.glob("*.yaml"))
+PLAIN = CORPUS.parent / "machine" / "mcp" / "plain.py"
+"""A server with the tools that it is told."""
 PLUGINS = {"03_adk_prime.yaml": ["ma_llm"]}
 
 GOFMT = '#!/bin/sh\necho formatted >> "$2"\necho "$@" >> gofmt.log\n'
@@ -36,9 +38,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (bin / "gofmt").chmod(0o755)
     (bin / "pytest").write_text("#!/bin/sh\n")
     (bin / "pytest").chmod(0o755)
-    plain = CORPUS.parent / "machine" / "mcp" / "plain.py"
     tools = "search_code get_issue create_issue"
-    (bin / "npx").write_text(f"#!/bin/sh\nexec {sys.executable} {plain} {tools}\n")
+    (bin / "npx").write_text(f"#!/bin/sh\nexec {sys.executable} {PLAIN} {tools}\n")
     (bin / "npx").chmod(0o755)
     monkeypatch.setenv("PATH", f"{bin}:{os.environ['PATH']}")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "none")
@@ -329,6 +330,17 @@ def test_06_its_only_tool_is_known_without_asking() -> None:
     assert (str(server.where), server.known) == (
         "https://learn.microsoft.com/api/mcp", ("learn.microsoft_docs_search",),
     )  # fmt: skip
+
+
+async def test_06_its_only_tool_is_called_without_asking(project: Path) -> None:
+    flow = project / "06_maf_learn.yaml"
+    plain = [sys.executable, str(PLAIN), "microsoft_docs_search", "microsoft_docs_fetch"]
+    text = flow.read_text().replace("url: 'https://learn.microsoft.com/api/mcp'", f"command: {plain}")
+    flow.write_text(text)  # the same, but that its server is one of ours
+    played = await play(flow.name, call("learn.microsoft_docs_search"), call("learn.microsoft_docs_fetch"))
+    assert played.outcomes() == ["ok", "error"]
+    assert played.asked == []
+    assert [each["name"] for each in played.requests()[0].tools] == ["learn.microsoft_docs_search"]
 
 
 # -- the sketch, and its parent ------------------------------------------------------------------------------

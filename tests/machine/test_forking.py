@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from tests.machine.histories import Kept
 
-from turnchart.machine.entries import Frozen
+from turnchart.machine.entries import Entry, Frozen
 from turnchart.machine.errors import SessionError, SessionLocked
 from turnchart.machine.forking import beside
 from turnchart.machine.inbox import Item
@@ -47,6 +47,16 @@ def test_a_fork_can_be_written_by_whoever_wants_to(tmp_path: Path) -> None:
     session.close()
 
 
+def test_a_fork_fills_a_file_that_was_made_for_it(tmp_path: Path) -> None:
+    session = Session.memory()
+    session.append_custom("mine", 1)
+    (tmp_path / "made.jsonl").touch()
+    fork = session.fork(into=Session.jsonl(tmp_path / "made.jsonl"))
+    assert Session.jsonl(tmp_path / "made.jsonl").entries == fork.entries
+    with pytest.raises(SessionError, match="has entries already; a fork needs an empty one"):
+        session.fork(into=fork)
+
+
 def test_what_a_crash_left_claimed_is_not_in_the_inbox_of_a_fork() -> None:
     session = Session(Kept())
     item = Item("i", "prompt", (UserMessage("x", id="m"),))
@@ -71,3 +81,41 @@ def test_a_fork_of_a_fork_says_where_it_comes_from_and_keeps_what_the_flow_said(
     infos = [entry.data for entry in grandchild.entries if entry.type == "session_info"]
     assert (infos[-1]["flow"], infos[-1]["digest"]) == ("demo", "d")
     assert infos[-1]["forked"] == {"session": child.id, "where": "memory", "at": 0, "leaf": 0}
+
+
+@pytest.mark.parametrize("kind", [JsonlStore, SqliteStore])
+def test_a_fork_that_is_cut_off_leaves_no_half_of_one(
+    kind: type[JsonlStore | SqliteStore], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its inbox would be that of the session that it comes from, and its prompts would run twice."""
+    session = Session.memory()
+    item = Item("i", "prompt", (UserMessage("x", id="m"),))
+    session.append("agent/inbox/spliced", session.inbox.insert("next-turn", item))
+    for number in range(3):
+        session.append_custom("mine", number)
+    writes: list[int] = []
+
+    def cut_off(entry: Entry, *_: object) -> str:
+        writes.append(entry.seq)
+        if len(writes) > allowed:
+            raise KeyboardInterrupt
+        return whole(entry)
+
+    whole = Entry.line
+    monkeypatch.setattr(Entry, "line", cut_off)
+    for allowed in range(8):
+        writes.clear()
+        path = tmp_path / f"{allowed}"
+        try:
+            fork = session.fork(into=Session(kind(path, id="fork")))
+        except KeyboardInterrupt:
+            assert Session(kind(path, id="fork")).entries == []
+            continue
+        assert len(writes) == len(fork.entries) == 7
+        assert not fork.inbox.queued()
+        monkeypatch.undo()
+        assert fork.append_custom("mine", "goes on") is not None
+        fork.close()
+        assert len(Session(kind(path, id="fork")).entries) == 8
+        return
+    raise AssertionError("it was never whole")

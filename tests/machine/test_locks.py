@@ -1,5 +1,6 @@
 """The lock of a writer: one holder, no stale ones, no file left behind."""
 
+import errno
 import os
 from pathlib import Path
 
@@ -162,3 +163,18 @@ def test_a_file_system_without_locks_says_so(path: Path, monkeypatch: pytest.Mon
 def test_a_program_that_ends_leaves_no_file(path: Path) -> None:
     run(HOLDS.replace("time.sleep(60)", ""), path)
     assert list(path.parent.iterdir()) == []
+
+
+def test_a_full_disk_keeps_the_name_of_the_holder_and_not_the_lock(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "pwrite", full)
+    one, other = WriterLock(path, "it"), WriterLock(path, "it")
+    one.acquire()
+    with pytest.raises(SessionLocked, match="it is being written by another process"):
+        other.acquire()
+    one.release()
+    assert not path.exists()

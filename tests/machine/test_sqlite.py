@@ -3,7 +3,7 @@
 import os
 import sqlite3
 import threading
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -413,3 +413,32 @@ def test_an_entry_that_is_there_already_is_refused(path: Path) -> None:
         store.append(entry(1))
     store.close()
     assert [each.data["data"] for each in stored(path, "one")] == ["x", "of another"]
+
+
+def test_an_empty_log_of_changes_keeps_nobody_from_reading(path: Path) -> None:
+    """A search on a full disk leaves one, and there is no room for what SQLite would read it by."""
+    fill(path, "one")
+    Path(f"{path}-wal").touch()
+    Path(f"{path}-shm").mkdir()
+    assert [info.id for info in list_sessions(path)] == ["one"]
+    assert len(Session.sqlite(path, "one").entries) == 3
+
+
+def writes(path: Path) -> None:
+    SqliteStore(path, "two").append(entry(0))
+
+
+@pytest.mark.parametrize("act", [list_sessions, writes])
+def test_a_full_disk_is_called_so(
+    path: Path, act: Callable[[Path], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(path, "one")
+
+    def full(*_: object) -> bool:
+        error = sqlite3.OperationalError("disk I/O error")
+        error.sqlite_errorcode = sqlite3.SQLITE_IOERR_SHMSIZE
+        raise error
+
+    monkeypatch.setattr("turnchart.machine.sqlite._is_store", full)
+    with pytest.raises((SessionError, sqlite3.Error), match="disk I/O error: the disk is full"):
+        act(path)

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -228,7 +229,7 @@ def test_a_session_says_whether_agents_wait_for_its_store(tmp_path: Path) -> Non
 
 @each_store
 def test_an_id_that_no_store_could_hold_is_refused(opens: Open, tmp_path: Path) -> None:
-    kind = type(opens(tmp_path))
+    kind: Any = type(opens(tmp_path))
     with pytest.raises(SessionError, match=r"id '\\udcff' is no text that UTF-8 can hold; choose another"):
         kind(tmp_path / "new", id="\udcff")
     assert kind(tmp_path / "new", id="\0 / \n \N{SNOWMAN}").id == "\0 / \n \N{SNOWMAN}"
@@ -237,7 +238,7 @@ def test_an_id_that_no_store_could_hold_is_refused(opens: Open, tmp_path: Path) 
 @each_store
 def test_what_is_no_file_is_refused_at_once(opens: Open, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    kind = type(opens(tmp_path))
+    kind: Any = type(opens(tmp_path))
     with pytest.raises(SessionError, match="pipe cannot be read: it is no file"):
         tuple(kind(tmp_path / "pipe", id="x").load())
 

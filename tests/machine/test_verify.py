@@ -1,7 +1,7 @@
 """Legal logs of every kind, and changes to them that must be refused at the right entry."""
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, cast
 
 import pytest
 from tests.machine.hand_made import LEGAL, Log, asked, gave_up, opened, rejected, retried, simple, tools
@@ -317,27 +317,28 @@ def test_the_words_of_a_mismatch() -> None:
     )
 
 
+def _parts(value: Any) -> "list[tuple[str | int, Any]]":
+    if isinstance(value, Mapping):
+        return [*cast("Mapping[str, Any]", value).items()]
+    return [*enumerate(cast("Sequence[Any]", value))] if isinstance(value, list | tuple) else []
+
+
 def _changed(value: Any, path: tuple[str | int, ...], new: Any) -> Any:
     if not path:
         return new
-    if isinstance(value, dict):
-        return {
-            name: _changed(each, path[1:], new) if name == path[0] else each for name, each in value.items()
-        }
-    return [_changed(each, path[1:], new) if i == path[0] else each for i, each in enumerate(value)]
+    parts = [
+        (name, _changed(each, path[1:], new) if name == path[0] else each) for name, each in _parts(value)
+    ]
+    return dict(parts) if isinstance(value, Mapping) else [each for _, each in parts]
 
 
 def _paths(value: Any, path: tuple[str | int, ...] = ()) -> Iterable[tuple[str | int, ...]]:
     yield path
-    inner = (
-        value.items()
-        if isinstance(value, dict)
-        else enumerate(value)
-        if isinstance(value, list | tuple)
-        else ()
-    )
-    for name, each in inner:
+    for name, each in _parts(value):
         yield from _paths(each, (*path, name))
+
+
+OTHERS: tuple[Any, ...] = ({}, [], "x", 5, None)
 
 
 @pytest.mark.parametrize("made", LEGAL, ids=lambda made: made.__name__)
@@ -345,7 +346,7 @@ def test_data_of_any_form_is_judged_and_nothing_is_raised(made: Callable[[], Log
     entries = made().entries
     for at, entry in enumerate(entries):
         for path in _paths(entry.data):
-            for new in ({}, [], "x", 5, None):
+            for new in OTHERS:
                 data = freeze(_changed(entry.data, path, new))
                 if isinstance(data, Frozen):
                     verdict = verify([*entries[:at], entry._replace(data=data), *entries[at + 1 :]])

@@ -20,8 +20,20 @@ Position = Literal["at", "before"]
 """Whether a fork takes an entry along, or goes back to before it."""
 
 
-def fork(session: Session, at: int | None, position: Position, into: Session) -> Session:
-    """Fill an empty session with what another one has, see ``Session.fork``."""
+def fork(
+    session: Session, at: int | None, position: Position, into: Session, now: Callable[[], float]
+) -> Session:
+    """Fill an empty session with what another one has, see ``Session.fork``.
+
+    Args:
+        session: The one that is copied.
+        at: The entry that the fork goes on from; None copies all.
+        position: Whether it takes that entry along.
+        into: The empty one.
+        now: Where the times of the entries come from that only the fork has.
+    """
+    from turnchart.machine.session import Session
+
     if session.brackets.turn_open:
         raise AppendRefused("leaf", f"turn {session.brackets.turn} is open; fork the session when it is over")
     if position not in ("at", "before"):
@@ -29,15 +41,20 @@ def fork(session: Session, at: int | None, position: Position, into: Session) ->
     if into.entries:
         raise SessionError(f"session {into.id} has entries already; a fork needs an empty one")
     copied, leaf = _copied(session, at, position)
+    create = getattr(into.store, "create", None)
+    made = into if create is None else Session(MemoryStore(into.id), now=now)
     try:
-        into.copy(session.entries[:copied])
-        into.recover()  # a place inside a turn cuts that turn off
-        _forget_inbox(into)
-        into.append("session_info", _info(session, at, leaf))
+        made.copy(session.entries[:copied])
+        made.recover()  # a place inside a turn cuts that turn off
+        _forget_inbox(made)
+        made.append("session_info", _info(session, at, leaf))
         for target, text in labels(session.entries).items():
-            if target < copied and labels(into.entries).get(target) != text:
-                into.append("label", Frozen(target=target, text=text))
-        into.append("leaf", Frozen(target=leaf))
+            if target < copied and labels(made.entries).get(target) != text:
+                made.append("label", Frozen(target=target, text=text))
+        made.append("leaf", Frozen(target=leaf))
+        if create is not None:  # all of it or nothing: half a fork would have an inbox that is not its own
+            create(made.entries)
+            into.copy(made.entries, stored=True)
     finally:
         into.close()
     into.origin = "forked"

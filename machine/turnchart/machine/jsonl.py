@@ -261,16 +261,20 @@ class JsonlStore:
         self._lock.acquire()
         part = self._beside(f".{os.getpid()}.part")
         try:
-            if self.path.exists():
+            if self.path.exists() and self.path.stat().st_size:
                 raise SessionError(f"{self.path} is there already; choose another place")
+            count = 0
             with part.open("wb") as file:
                 for entry in entries:
+                    count += 1
                     if not entry.seq:
                         file.write(header_line(self.id, entry.time))
                     file.write(f"{entry.line()}\n".encode())
                 file.flush()
                 os.fsync(file.fileno())
+                size = file.tell()
             part.replace(self.path)
+            self._end = _End(size, count, b"")
         except OSError as error:
             raise SessionError(f"{self.path} cannot be written: {error.strerror}") from error
         finally:

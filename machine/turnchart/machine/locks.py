@@ -57,8 +57,9 @@ class WriterLock:
             raise SessionError(f"{self._what} cannot be locked for writing: {error}") from error
         # The last writer may have removed the file after it was opened here: then this lock guards nothing.
         if _is_file(fd, self._path):
-            os.ftruncate(fd, 0)
-            os.pwrite(fd, f"{os.getpid()} {os.uname().nodename}\n".encode(), 0)
+            with suppress(OSError):  # a full disk keeps the name of the holder, not the lock
+                os.ftruncate(fd, 0)
+                os.pwrite(fd, f"{os.getpid()} {os.uname().nodename}\n".encode(), 0)
             self._fd = fd
             _held.add(self)
 

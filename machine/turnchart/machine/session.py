@@ -386,8 +386,10 @@ class Session(Tree, Projecting, Writers):
         self.writer = None
         self.store.close()
 
-    def copy(self, entries: Iterable[Entry]) -> None:
+    def copy(self, entries: Iterable[Entry], *, stored: bool = False) -> None:
         """Append entries of another session as they are; only for a session without entries.
+
+        Those that are ``stored`` already are only taken into the folds.
 
         Raises:
             SessionCorrupt: If they do not follow on each other; the store holds those before.
@@ -395,7 +397,8 @@ class Session(Tree, Projecting, Writers):
         """
         for entry in entries:
             self._replay(entry)
-            self._store(entry)
+            if not stored:
+                self._store(entry)
 
 
 def _check_said(session: Session, entry: Entry) -> None:

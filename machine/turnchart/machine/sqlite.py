@@ -249,7 +249,7 @@ class SqliteStore:
                 db.close()
                 # SQLite does not wait by itself while another process turns the new file into a WAL one.
                 if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
-                    raise
+                    raise type(error)(_in_words(error)) from error
                 time.sleep(0.01)
             except BaseException:
                 db.close()
@@ -365,6 +365,13 @@ class _Stamp(NamedTuple):
     wal: bool
 
 
+def _holds_something(path: Path) -> bool:
+    try:
+        return path.stat().st_size > 0
+    except FileNotFoundError:
+        return False
+
+
 def _inode(path: Path) -> tuple[int, int] | None:
     try:
         found = path.stat()
@@ -378,7 +385,7 @@ def _stamp(path: Path) -> _Stamp | None:
         found = path.stat()
         if not (S_ISREG(found.st_mode) or S_ISDIR(found.st_mode)):  # a pipe would block
             raise SessionError(f"{path} cannot be read: it is no file")
-        return _Stamp(found.st_size, found.st_mtime_ns, Path(f"{path}-wal").exists())
+        return _Stamp(found.st_size, found.st_mtime_ns, _holds_something(Path(f"{path}-wal")))
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -468,8 +475,14 @@ def _is_store(db: sqlite3.Connection, path: Path) -> bool:
 
 def _unreadable(path: Path, error: sqlite3.DatabaseError) -> SessionError:
     if isinstance(error, sqlite3.OperationalError):
-        return SessionError(f"{path} cannot be read: {error}")
+        return SessionError(f"{path} cannot be read: {_in_words(error)}")
     return _no_sqlite(path, error)
+
+
+def _in_words(error: sqlite3.OperationalError) -> str:
+    """Return what SQLite says; it calls a disk without room for what it reads by with an I/O error."""
+    full = error.sqlite_errorcode == sqlite3.SQLITE_IOERR_SHMSIZE
+    return f"{error}: the disk is full" if full else str(error)
 
 
 def _no_sqlite(path: Path, because: object) -> SessionCorrupt:

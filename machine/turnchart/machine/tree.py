@@ -93,7 +93,8 @@ class Tree:
         from turnchart.machine.forking import beside, fork
 
         session = cast("Session", self)
-        return fork(session, at, position, beside(session.store, self._now) if into is None else into)
+        into = beside(session.store, self._now) if into is None else into
+        return fork(session, at, position, into, into._now)
 
 
 def path(entries: Sequence[Entry], leaf: int | None) -> list[Entry]:

@@ -118,3 +118,40 @@ def test_switches_of_check_mean_the_same_however_they_are_read(switch: str, cli:
     assert read_here == cli("check", "flow.yaml", switch)
     assert read_here == cli("check", "flow.yaml", switch, "--format", "text"), "typer reads these"
     assert read_here != cli("check", "flow.yaml")
+
+
+def test_a_run_without_options_loads_nothing_that_parses_them(tmp_path: Path) -> None:
+    (tmp_path / "flow.yaml").write_text("version: 1\nmodel: script:s.yaml\n")
+    (tmp_path / "s.yaml").write_text("[hi]")
+    code = (
+        f"import os, sys\nos.chdir({str(tmp_path)!r})\nfrom turnchart.flows.cli import main\n"
+        "try:\n    main(['run', 'flow.yaml', 'hello'])\nexcept SystemExit as end:\n    assert not end.code\n"
+        "print('typer' in sys.modules)"
+    )
+    assert fresh(code).stdout.splitlines() == ["hi", "False"]
+
+
+@pytest.mark.parametrize("prompt", [(), ("hello",)])
+def test_a_run_without_options_is_a_run(prompt: tuple[str, ...], cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "flow.yaml").write_text("version: 1\nmodel: script:s.yaml\n")
+    (tmp_path / "s.yaml").write_text("[hi]")
+    plain = cli("run", "flow.yaml", *prompt, stdin="hello")
+    assert (plain.code, plain.out) == (0, "hi\n")
+    parsed = cli("run", "--approve", "none", "flow.yaml", *prompt, stdin="hello")
+    assert (plain.code, plain.out) == (parsed.code, parsed.out)
+    assert plain.err.partition("session ")[0] == parsed.err.partition("session ")[0] != ""
+
+
+def test_a_run_without_options_that_has_nothing_to_say_is_wrong_usage(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "flow.yaml").write_text("version: 1\nmodel: script:s.yaml\n")
+    (tmp_path / "s.yaml").write_text("[hi]")
+    ended = cli("run", "flow.yaml")
+    assert (ended.code, ended.out) == (2, "")
+    assert "Usage: turnchart run" in ended.err
+    assert "there is none: give it as an argument, or pipe it in" in ended.err
+
+
+def test_an_error_of_a_run_without_options_is_said_like_any_other(cli: Cli) -> None:
+    ended = cli("run", "no-such-flow", "hello")
+    assert (ended.code, ended.out) == (1, "")
+    assert ended == cli("run", "no-such-flow", "hello", "--trust")

@@ -144,8 +144,12 @@ def test_a_folder_that_cannot_be_made_is_said(monkeypatch: pytest.MonkeyPatch) -
         usual().prepare()
 
 
+def never(_: Path) -> bool:
+    return False
+
+
 def test_a_folder_that_another_program_makes_meanwhile_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     home().mkdir()
-    monkeypatch.setattr(Path, "exists", lambda self: False)
+    monkeypatch.setattr(Path, "exists", never)
     usual().prepare()
     assert (home() / ".gitignore").is_file()

@@ -2,7 +2,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from tests.flows.cli.recorded import recorded
@@ -30,18 +30,34 @@ def test_wrong_usage(cli: Cli) -> None:
     assert cli("sessions", "show", "nobody").code == 1
 
 
-WEIRD = (None, True, -1, 1e300, 10**30, "", "x", [], [1], {}, {"a": 1}, {"role": "user"}, "\x1b[31m")
+WEIRD: tuple[Any, ...] = (
+    None,
+    True,
+    -1,
+    1e300,
+    10**30,
+    "",
+    "x",
+    [],
+    [1],
+    {},
+    {"a": 1},
+    {"role": "user"},
+    "\x1b[31m",
+)
 
 
 def changed(value: Any, random: Random) -> Any:
     """Return JSON in which one value somewhere is another one."""
     if not isinstance(value, dict | list) or not value or random.random() < 0.2:
         return random.choice(WEIRD)
-    names = list(value) if isinstance(value, dict) else list(range(len(value)))
-    at = random.choice(names)
-    made: Any = dict(value) if isinstance(value, dict) else list(value)
-    made[at] = changed(value[at], random)
-    return made
+    if isinstance(value, dict):
+        fields = cast("dict[str, Any]", value)
+        name = random.choice([*fields])
+        return {**fields, name: changed(fields[name], random)}
+    items: list[Any] = [*value]
+    at = random.randrange(len(items))
+    return [*items[:at], changed(items[at], random), *items[at + 1 :]]
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -70,4 +70,4 @@ def test_a_turn_that_is_open_is_not_copied(cli: Cli) -> None:
 
     Session.sqlite("some.db", "mine").append("turn/start", Frozen(turn=1))
     ended = cli("sessions", "fork", "some.db")
-    assert (ended.code, "turn 1 is open" in ended.err) == (1, True)
+    assert (ended.code, "turn 1 of session mine is open: fork it when it is over" in ended.err) == (1, True)

@@ -68,6 +68,9 @@ def test_what_is_not_there_is_said(cli: Cli) -> None:
 
 
 def test_a_browser_that_cannot_be_opened_is_said(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(webbrowser, "open", lambda _url: False)
+    def fail(_url: str) -> bool:
+        return False
+
+    monkeypatch.setattr(webbrowser, "open", fail)
     ended = cli("view", "demo", "-o", "demo.html")
     assert (ended.code, ended.err) == (0, "no browser could be opened; open it by hand\n")

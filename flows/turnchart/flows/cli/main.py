@@ -43,7 +43,6 @@ _RUN_OTHERS: Final = (
 
 def _command_line(arguments: Sequence[str]) -> "typer.Typer":
     """Return the command line with the command that is called, or with all of them where none is."""
-    os.environ.setdefault("TYPER_USE_RICH", "0")  # asked once, when typer is imported
     import typer
 
     app = typer.Typer(
@@ -78,10 +77,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """
     gc.set_threshold(100_000)  # a command makes much, drops little, and is soon over
     atexit.register(_spare_the_collector)
+    os.environ.setdefault("TYPER_USE_RICH", "0")  # asked once, when typer is imported
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     try:
         if _is_plain_check(arguments):
             _check(arguments[1:])
+        if _is_plain_run(arguments):
+            _run(arguments[1:])
         _command_line(arguments)(args=arguments, prog_name="turnchart")
     except TurnchartError as error:
         _report(error)
@@ -109,6 +111,33 @@ def _check(arguments: Sequence[str]) -> NoReturn:
         sys.stdout.flush()  # a reader that went away is noticed here
     except KeyboardInterrupt:
         code = INTERRUPTED
+    sys.exit(code)
+
+
+def _is_plain_run(arguments: Sequence[str]) -> bool:
+    """Tell whether a flow is run without options, with a prompt or none: a person waits for that."""
+    return (
+        arguments[:1] == ["run"]
+        and len(arguments) in (2, 3)
+        and not any(each.startswith("-") for each in arguments)
+    )
+
+
+def _run(arguments: Sequence[str]) -> None:
+    """Run a flow, and end the process; return where the command line has to say what does not fit."""
+    from turnchart.flows.cli.starting import start
+
+    try:
+        code = start(*arguments)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    except Exception as error:
+        from typer import BadParameter
+
+        if isinstance(error, BadParameter):
+            return
+        raise
     sys.exit(code)
 
 

@@ -231,8 +231,8 @@ class Shelf:
                 (self.home / ".gitignore").write_text("*\n", "utf-8")
             except OSError as error:
                 raise SessionError(
-                    f"{self.home} cannot be made: {error.strerror}; name another place for sessions with --store,"
-                    " or another folder with TURNCHART_HOME"
+                    f"{self.home} cannot be made: {error.strerror}; name another place for sessions with"
+                    " --store, or another folder with TURNCHART_HOME"
                 ) from error
 
 

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-
-import typer
+from typing import TYPE_CHECKING
 
 from turnchart.flows.checks import SCRIPT
 from turnchart.flows.cli.inputs import meanwhile, own_prompts
@@ -13,6 +12,9 @@ from turnchart.flows.cli.lines import Lines, read_all
 from turnchart.flows.cli.places import Shelf, declared, shelf
 from turnchart.flows.load import Flow
 from turnchart.flows.script import ScriptInput, load_script
+
+if TYPE_CHECKING:
+    import typer
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ def plan_of(
     if prompt == "-" or not (said or Lines().by_hand):
         said = [read_all().strip()]
     if "" in said or (as_json and not said):
-        raise typer.BadParameter("there is none: give it as an argument, or pipe it in", param_hint="PROMPT")
+        raise bad_parameter("there is none: give it as an argument, or pipe it in", "PROMPT")
     return Plan(tuple(said), tuple(meanwhile(inputs)), compact)
 
 
@@ -69,9 +71,7 @@ def without_hooks(flow: Flow, ids: Sequence[str]) -> Flow:
     for id in ids:
         if id not in known:
             listed = ", ".join(known) or "none"
-            raise typer.BadParameter(
-                f"no hook has the id {id!r}; the ids: {listed}", param_hint="--disable-hook"
-            )
+            raise bad_parameter(f"no hook has the id {id!r}; the ids: {listed}", "--disable-hook")
     left = [replace(use, disabled=use.disabled or use.part.id in ids) for use in hooks]
     return replace(flow, checked=replace(flow.checked, hooks=left))
 
@@ -86,9 +86,9 @@ def params_of(given: Sequence[str]) -> dict[str, str]:
     for text in given:
         name, is_there, value = text.partition("=")
         if not (name and is_there):
-            raise typer.BadParameter(f"{text!r} is not NAME=VALUE", param_hint="--param")
+            raise bad_parameter(f"{text!r} is not NAME=VALUE", "--param")
         if name in found:
-            raise typer.BadParameter(f"{name} is given twice", param_hint="--param")
+            raise bad_parameter(f"{name} is given twice", "--param")
         found[name] = value
     return found
 
@@ -106,3 +106,10 @@ def info_of(flow: Flow) -> dict[str, str]:
         return flow.info | {"version": version("turnchart")}
     except PackageNotFoundError:  # run from the source, without an installation
         return flow.info
+
+
+def bad_parameter(text: str, which: str) -> "typer.BadParameter":
+    """Return the error that an option does not fit; what says it is loaded only now."""
+    import typer
+
+    return typer.BadParameter(text, param_hint=which)

@@ -1,6 +1,5 @@
 """``turnchart run``: one turn of a flow, or a chat."""
 
-from functools import partial
 from typing import Annotated, Literal
 
 import typer
@@ -56,27 +55,22 @@ def run(
     traces: _Traces = False,
 ) -> None:
     """Run a flow. The answer goes to stdout; states, tools and questions go to stderr."""
-    from turnchart.flows.cli.plan import info_of, params_of, plan_of, shelf_of, without_hooks
-    from turnchart.flows.cli.recording import made, tape_of
-    from turnchart.flows.cli.running import Run
-    from turnchart.flows.cli.trusting import load_to_run
+    from turnchart.flows.cli.starting import start
 
-    given = params_of(params or ())
-    loaded = load_to_run(flow, plugins or (), trust=trust, ask=not as_json, params=given)
-    loaded = without_hooks(loaded, disabled or ())
-    if compact and session is None:
-        raise typer.BadParameter("which conversation? name it with --session ID", param_hint="--compact")
-    plan = plan_of(loaded, prompt, model, as_json=as_json, compact=compact)
-    shelf = shelf_of(loaded, store)
-    tape = tape_of(record)
-    again = partial(made, loaded, model, tape, traces=traces)
-    agent = again(session=shelf.open(session, loaded.name))
-    whole = Run(
-        agent, plan, shelf, info_of(loaded), approve, as_json=as_json, again=lambda s: again(session=s)
+    code = start(
+        flow,
+        prompt,
+        session=session,
+        store=store,
+        as_json=as_json,
+        approve=approve,
+        model=model,
+        plugins=plugins or (),
+        trust=trust,
+        disabled=disabled or (),
+        params=params or (),
+        record=record,
+        compact=compact,
+        traces=traces,
     )
-    try:
-        code = whole.whole()
-    finally:
-        if tape is not None:
-            tape.write()
     raise typer.Exit(code)

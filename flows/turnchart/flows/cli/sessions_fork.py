@@ -37,9 +37,15 @@ def fork(
 
 
 def _forked(kept: "Store", at: int | None, before: int | None) -> "Session":
+    from turnchart.machine.errors import SessionError
     from turnchart.machine.session import Session
 
     origin, into = Session(kept), Session.memory()
+    if origin.brackets.turn_open:
+        raise SessionError(
+            f"turn {origin.brackets.turn} of session {origin.id} is open: fork it when it is over. Where its"
+            " program was killed, the next `turnchart run` with this session closes it"
+        )
     try:
         if before is not None:
             return origin.fork(before, position="before", into=into)

@@ -5,8 +5,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-import typer
-
 from turnchart.flows.agreements import agree, agreements_file
 from turnchart.flows.cli.words import one_line
 from turnchart.flows.load import Flow, load_flow
@@ -53,6 +51,8 @@ def by_hand() -> bool:
 
 
 def _agrees(flow: Flow) -> bool:
+    import typer  # nobody is asked in most runs
+
     typer.echo("\n".join(question(flow.name, flow.new_reaches, all_of=flow.reaches)), err=True)
     return typer.confirm("Agree, until one of these changes?", default=False, err=True)
 
@@ -78,4 +78,4 @@ def keep(checked: "Checked", reaches: Iterable[Reach]) -> None:
     if checked.plugins is not None:
         plugins = {reach.digest for reach in listed if reach.kind == "plug-in"}
         agree(checked.plugins.path, checked.plugins.root, plugins)
-    typer.echo(f"the answer is kept in {agreements_file()}", err=True)
+    print(f"the answer is kept in {agreements_file()}", file=sys.stderr)
