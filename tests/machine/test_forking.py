@@ -47,6 +47,18 @@ def test_a_fork_can_be_written_by_whoever_wants_to(tmp_path: Path) -> None:
     session.close()
 
 
+def test_a_fork_has_the_labels_of_its_entries_as_they_are_now() -> None:
+    session = Session.memory()
+    for number in range(4):
+        session.append_custom("mine", number)
+    for seq, text in ((0, "first"), (1, "stays"), (2, "goes"), (0, "changed"), (2, None), (3, "late")):
+        session.append_label(seq, text)
+    last = len(session.entries) - 1
+    for at in range(4, last + 1):
+        assert session.fork(at, into=Session.memory()).labels() == session.labels(), at
+    assert session.fork(1, into=Session.memory()).labels() == {0: "changed", 1: "stays"}
+
+
 def test_a_fork_fills_a_file_that_was_made_for_it(tmp_path: Path) -> None:
     session = Session.memory()
     session.append_custom("mine", 1)

@@ -48,9 +48,11 @@ def fork(
         made.recover()  # a place inside a turn cuts that turn off
         _forget_inbox(made)
         made.append("session_info", _info(session, at, leaf))
-        for target, text in labels(session.entries).items():
-            if target < copied and labels(made.entries).get(target) != text:
-                made.append("label", Frozen(target=target, text=text))
+        now_named, named = labels(session.entries), labels(made.entries)
+        for target in {**named, **now_named}:
+            text = now_named.get(target)
+            if target < copied and named.get(target) != text:
+                made.append("label", Frozen(target=target, text=text) if text else Frozen(target=target))
         made.append("leaf", Frozen(target=leaf))
         if create is not None:  # all of it or nothing: half a fork would have an inbox that is not its own
             create(made.entries)
