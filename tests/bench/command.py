@@ -59,7 +59,7 @@ def _measured(options: argparse.Namespace) -> Results:
     }
     loads = [os.getloadavg()[1]]
     rows = [row for row in options.rows if row not in ALONE]
-    measure(results, commands, rows, rounds=options.rounds, seconds=options.seconds)
+    measure(results, commands, rows, rounds=options.rounds, seconds=options.seconds, keep=options.json)
     loads.append(os.getloadavg()[1])
     for row in options.rows:
         if row in ALONE and "turnchart" in commands:

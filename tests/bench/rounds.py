@@ -79,8 +79,18 @@ def measure(
     *,
     rounds: int,
     seconds: float,
+    keep: Path | None = None,
 ) -> None:
-    """Measure the rows with every peer. One that fails at a row is left out of it, and that is said."""
+    """Measure the rows with every peer. One that fails at a row is left out of it, and that is said.
+
+    Args:
+        results: Takes the figures.
+        commands: What runs each peer.
+        rows: The rows, in order.
+        rounds: How often.
+        seconds: How long one figure is sampled.
+        keep: A file that gets what was found so far, after each row.
+    """
     for number in range(1, rounds + 1):
         for row in rows:
             print(f"round {number} of {rounds}, row {row}", file=sys.stderr, flush=True)
@@ -92,6 +102,8 @@ def measure(
                     continue
                 results.versions |= said["versions"]
                 results.add(peer, said["figures"])
+            if keep is not None:
+                results.write(keep)
 
 
 def _run(command: Sequence[str], peer: str, row: str, seconds: float) -> dict[str, Any]:
