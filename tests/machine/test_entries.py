@@ -23,6 +23,7 @@ from turnchart.machine.entries import (
     Entry,
     Frozen,
     decode,
+    decode_foreign,
     encode,
     freeze,
 )
@@ -167,6 +168,31 @@ def test_a_frozen_object_can_be_copied_and_pickled(value: Frozen) -> None:
 def test_decode_reads_no_numbers_that_json_does_not_have(name: str) -> None:
     with pytest.raises(ValueError, match=f"{name} is no JSON"):
         decode(f'{{"a":{name}}}')
+
+
+@given(JSON, st.sampled_from([None, 1]))
+def test_what_a_model_wrote_is_read_as_if_it_were_frozen_afterwards(value: Any, indent: int | None) -> None:
+    text = json.dumps(value, indent=indent)
+    read, expected = decode_foreign(text), freeze(json.loads(text))
+    assert (read, repr(read)) == (expected, repr(expected))
+
+
+REFUSED = [
+    '{"a":NaN}',
+    '{"a":[1e999]}',
+    '{"a":-1e999}',
+    '{"a":' + "1" * 4301 + "}",
+    "[" * 202 + "]" * 202,
+    "{",
+    "",
+]
+
+
+@pytest.mark.parametrize("text", REFUSED)
+@pytest.mark.parametrize("padding", ["", " " * MAX_DEPTH])
+def test_what_the_log_cannot_hold_is_refused_where_a_model_wrote_it(text: str, padding: str) -> None:
+    with pytest.raises(ValueError, match=r".+"):
+        decode_foreign(text + padding)
 
 
 ENTRY = st.builds(

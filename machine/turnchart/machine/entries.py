@@ -1,7 +1,7 @@
 """What the log is made of: frozen JSON, the entry, and the catalogue of entry types and live signals."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from math import isfinite
 from typing import Any, NamedTuple, Never, Self, TypeAlias
@@ -12,6 +12,8 @@ MAX_DEPTH = 200
 """JSON nested deeper than this is refused; so is a cycle, which has no depth."""
 MAX_INT = 10**4300
 """Whole numbers from here on are refused: Python does not write them as text."""
+_SHORT = 2**63
+"""What is shorter needs no look at ``MAX_INT``."""
 
 
 class Frozen(dict[str, Any]):
@@ -82,15 +84,19 @@ def freeze(value: Any, path: str = "$", depth: int = 0) -> Any:
     raise TypeError(f"{path} is a {type(value).__name__}, which is not JSON")
 
 
-def _items(value: Mapping[Any, Any], path: str, depth: int) -> Iterable[tuple[str, Any]]:
+def _items(value: Mapping[Any, Any], path: str, depth: int) -> dict[str, Any]:
+    made: dict[str, Any] = {}
     for key, item in value.items():
-        if not isinstance(key, str):
-            raise TypeError(f"{path} has the key {key!r}; JSON keys are strings")
+        if key.__class__ is not str:
+            if not isinstance(key, str):
+                raise TypeError(f"{path} has the key {key!r}; JSON keys are strings")
+            key = str(key)
         kind = item.__class__
-        if kind is str or kind is bool or item is None:
-            yield str(key), item
+        if kind is str or kind is bool or item is None or (kind is int and -_SHORT < item < _SHORT):
+            made[key] = item
         else:
-            yield str(key), freeze(item, f"{path}.{key}", depth + 1)
+            made[key] = freeze(item, f"{path}.{key}", depth + 1)
+    return made
 
 
 def _too_deep(path: str) -> Never:
@@ -135,6 +141,27 @@ decode = json.JSONDecoder(object_hook=_frozen, parse_constant=_no_json).decode
 
 Raises ValueError where the line is no JSON, and RecursionError where it is nested too deep.
 """
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if isfinite(number) else _no_json(text)
+
+
+_decode_short = json.JSONDecoder(object_hook=_frozen, parse_constant=_no_json, parse_float=_finite).decode
+
+
+def decode_foreign(text: str) -> Any:
+    """Read JSON that a model wrote, as frozen JSON that the log can hold.
+
+    Raises:
+        ValueError: If it is no JSON, or holds what ``freeze`` refuses.
+        RecursionError: If it is nested too deep to be read at all.
+    """
+    if len(text) > MAX_DEPTH:  # else it is neither too deep nor are its numbers too long
+        return freeze(json.loads(text))
+    value = _decode_short(text)
+    return _tuple(value) if type(value) is list else value
 
 
 class Entry(NamedTuple):
@@ -255,7 +282,7 @@ ENTRIES: Mapping[str, str] = {
     "request/context": "turn, step, model, context_window?, capabilities",
     "request/rewritten": "turn, step, keep, messages",
     "agent/inbox/spliced": "target, start, removed_count?, inserted?, outcome?",
-    "hook/result": "turn, step, point, id, where?, decision?, reason?, changed?, error?, seconds",
+    "hook/result": "turn, step, point, id, where?, decision?, reason?, changed?, error?, stderr?, seconds",
     "approval/asked": "turn, step, call_id, tool, arguments, reason",
     "approval/decided": "turn, step, call_id, outcome, reason?",
     "llm/retry": "turn, step, retry, after, kind, by",

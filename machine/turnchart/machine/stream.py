@@ -1,11 +1,10 @@
 """One streamed answer: put together into a message, and recorded chunk by chunk with its times. Pure."""
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import sub
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
-from turnchart.machine.entries import Frozen, freeze
+from turnchart.machine.entries import Frozen, decode_foreign, freeze
 from turnchart.machine.messages import AssistantMessage, Block, Failure, StopReason, Text, Thinking, ToolCall
 from turnchart.machine.models import (
     CHUNKS,
@@ -141,8 +140,10 @@ class Answer:
 
     def _begin(self, chunk: Chunk) -> _Run:
         """Begin a run with a delta of another block, or behind something else."""
-        index = _index(chunk)
-        _check_text(chunk)
+        text, index, *_ = cast("tuple[object, int]", chunk)
+        if index.__class__ is not int or text.__class__ is not str:
+            index = _index(chunk)
+            _check_text(chunk)
         block = self._blocks.get(index)
         if block is None:
             block = self._blocks[index] = _Open(_DELTAS[chunk.__class__])
@@ -280,20 +281,31 @@ def _arguments(text: str) -> Frozen | str:
     if not text.strip():
         return Frozen()
     try:
-        parsed = json.loads(text)
-        return freeze(parsed) if isinstance(parsed, dict) else text
+        parsed = decode_foreign(text)
+        return parsed if isinstance(parsed, Frozen) else text
     except (ValueError, RecursionError):
         return text
 
 
 def _folded(run: _Run) -> Frozen:
+    kind, parts = NAMES[run.kind], tuple(run.parts)
+    if len(parts) == 1:
+        return Frozen(type=kind, block=run.block, time=_micros(run.times[0]), gaps=(), parts=parts)
     times = [round(time * 1_000_000) for time in run.times]
     gaps = tuple(map(sub, times[1:], times))
-    return Frozen(type=NAMES[run.kind], block=run.block, time=times[0], gaps=gaps, parts=tuple(run.parts))
+    return Frozen(type=kind, block=run.block, time=times[0], gaps=gaps, parts=parts)
 
 
 def _marked(chunk: Chunk, time: float) -> Frozen:
-    return Frozen(type=NAMES[chunk.__class__], time=_micros(time), **_fields(chunk))
+    """Return what the record says of a chunk that is no delta; the usual ones first, as there are many."""
+    at, kind, fields = round(time * 1_000_000), chunk.__class__, tuple(chunk)
+    if kind is BlockEnd and fields[1] is None:
+        return Frozen(type="block_end", time=at, block=fields[0])
+    if kind is BlockStart and fields[2] and fields[3]:
+        return Frozen(
+            type="block_start", time=at, kind=fields[0], block=fields[1], id=fields[2], name=fields[3]
+        )
+    return Frozen(type=NAMES[kind], time=at, **_fields(chunk))
 
 
 def _micros(time: float) -> int:
@@ -305,15 +317,8 @@ def _blank(block: Block) -> bool:
 
 
 def _fields(chunk: Chunk) -> dict[str, Any]:
-    match chunk:
-        case BlockEnd(block, None):
-            return {"block": block}
-        case BlockStart(kind, block, id, name) if id and name:
-            return {"kind": kind, "block": block, "id": id, "name": name}
-        case Finish(reason, None, None):
-            return {"reason": reason}
-        case _:
-            pass
+    if isinstance(chunk, Finish) and chunk[1:] == (None, None):
+        return {"reason": chunk.reason}
     usual = chunk._field_defaults
     given: dict[str, Any] = {
         name: value
