@@ -301,9 +301,14 @@ def _common_prefix(before: Sequence[Message], after: Sequence[Message]) -> int:
 
 
 async def _stream(agent: Outfit, prepared: PreparedCall, request: ModelRequest) -> Event:
-    if "stream" not in agent.chains:
-        agent.did("stream")
-        return await _answered(agent, prepared.stream(request), wrapped=False)
+    if "stream" in agent.chains:
+        return await _wrapped(agent, prepared, request)
+    agent.did("stream")
+    return await _answered(agent, prepared.stream(request), wrapped=False)
+
+
+async def _wrapped(agent: Outfit, prepared: PreparedCall, request: ModelRequest) -> Event:
+    """Stream through the hooks of ``stream``."""
     opened: list[AsyncIterator[Chunk]] = []
 
     def inner(payload: Stream) -> AsyncIterator[Chunk]:
