@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from turnchart.machine import Text, UserMessage
+from turnchart.machine.entries import Frozen
 from turnchart.machine.payloads import (
     Assemble,
     Context,
@@ -105,6 +106,22 @@ def test_a_changed_payload_is_another_one_and_says_in_what_it_differs() -> None:
     assert (after.tool, after.text) == ("add", "4")
     assert after.changed(before) == ("content", "context")
     assert before.changed(before) == ()
+
+
+@pytest.mark.parametrize("kind", EVERY)
+def test_payloads_are_equal_where_kind_and_fields_are(kind: type[Payload]) -> None:
+    assert kind(step=2) == kind(step=2)
+    assert kind(step=2) != kind(step=3)
+    assert kind() != Payload()
+    assert kind() != object()
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(kind())
+
+
+def test_a_payload_shows_its_fields_by_name() -> None:
+    shown = repr(PreTool(tool="add", args=Frozen(a=1)))
+    assert shown.startswith("PreTool(agent='', flow='', session=''")
+    assert shown.endswith("tool='add', args={'a': 1}, call_id='', subject=None, subject_name=None)")
 
 
 def test_fields_that_hooks_may_not_change_do_not_count_as_changed() -> None:

@@ -1,4 +1,7 @@
-"""What hooks get: one frozen payload per point. ``points.py`` says which point gives which of these."""
+"""What hooks get: one frozen payload per point. ``points.py`` says which point gives which of these.
+
+Comparing and showing them is written once for all: ``dataclass`` would take long to make that for each.
+"""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -14,7 +17,7 @@ if TYPE_CHECKING:
     from turnchart.machine.models import Chunk, ModelRequest
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Payload:
     """What every hook gets. Frozen: change it with ``replace``.
 
@@ -95,6 +98,17 @@ class Payload:
             )
         return self.world
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Payload) or type(self) is not type(other):
+            return NotImplemented
+        return all(getattr(self, each.name) == getattr(other, each.name) for each in fields(self))
+
+    __hash__ = None  # type: ignore[assignment]  # what it holds has none either
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{each.name}={getattr(self, each.name)!r}" for each in fields(self))
+        return f"{type(self).__name__}({shown})"
+
     def changed(self, other: "Payload") -> tuple[str, ...]:
         """Return the names of the fields in which another payload of the same point differs."""
         return tuple(sorted(name for name in self.may_change if getattr(self, name) != getattr(other, name)))
@@ -111,21 +125,21 @@ class Payload:
 _COMMON = frozenset(f.name for f in fields(Payload))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class SessionStart(Payload):
     """The session opens. ``source``: new, resumed or forked."""
 
     source: Literal["new", "resumed", "forked"] = "new"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class SessionEnd(Payload):
     """The agent closes. ``reason``: closed, or error."""
 
     reason: str = "closed"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Assemble(Payload):
     """The prompt of the next step is put together.
 
@@ -141,7 +155,7 @@ class Assemble(Payload):
     may_change: ClassVar[frozenset[str]] = frozenset(("sections", "contexts", "tools"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class PreStep(Payload):
     """A step is proposed. ``messages`` were claimed, in the order in which the model will read them."""
 
@@ -150,7 +164,7 @@ class PreStep(Payload):
     may_change: ClassVar[frozenset[str]] = frozenset(("messages", "starts_request_series"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Request(Payload):
     """What the next request uses. ``calls`` are those of the step before."""
 
@@ -162,7 +176,7 @@ class Request(Payload):
     may_change: ClassVar[frozenset[str]] = frozenset(("model", "settings", "thinking", "tools"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Context(Payload):
     """The messages that this request shows, as this project writes them."""
 
@@ -170,7 +184,7 @@ class Context(Payload):
     may_change: ClassVar[frozenset[str]] = frozenset(("messages",))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Convert(Payload):
     """The messages that this request shows, after custom kinds became what models know."""
 
@@ -178,14 +192,14 @@ class Convert(Payload):
     may_change: ClassVar[frozenset[str]] = frozenset(("llm_messages",))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Stream(Payload):
     """A request goes out: ``next(payload)`` returns the chunks, and a hook may return others."""
 
     request: "ModelRequest | None" = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class RequestError(Payload):
     """A request failed. ``attempt`` counts within step and model, from 1; ``retry_after`` is in seconds.
 
@@ -202,7 +216,7 @@ class RequestError(Payload):
     fallback: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class PreTool(Payload):
     """A tool is about to run. ``args`` are valid; changed ones are validated again at once."""
 
@@ -216,7 +230,7 @@ class PreTool(Payload):
     may_change: ClassVar[frozenset[str]] = frozenset(("args",))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class RunTool(Payload):
     """A tool runs: ``next(payload)`` returns its ``ToolOutcome``, and a hook may return another."""
 
@@ -225,7 +239,7 @@ class RunTool(Payload):
     call_id: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class PostTool(Payload):
     """A tool has run, or was not let run.
 
@@ -257,7 +271,7 @@ class PostTool(Payload):
         return "".join(part["text"] for part in self.content if part["type"] == "text")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class AfterStep(Payload):
     """A step is over: its answer, and the results of its tools."""
 
@@ -265,7 +279,7 @@ class AfterStep(Payload):
     results: tuple[ToolResultMessage, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class TurnStopping(Payload):
     """The turn would end. ``continues`` of ``max_continues`` have been spent."""
 
@@ -275,7 +289,7 @@ class TurnStopping(Payload):
     max_continues: int = 8
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Compact(Payload):
     """The conversation would be compacted. ``range``: first and last seq; ``tokens``: its estimate."""
 
@@ -284,7 +298,7 @@ class Compact(Payload):
     tokens: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class OnSignal(Payload):
     """A live signal was told. ``signal`` is its name, ``data`` its fields."""
 
