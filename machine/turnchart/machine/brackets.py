@@ -152,12 +152,15 @@ def _answer(at: Brackets, data: Mapping[str, Any]) -> str | None:
     wrong = _in_step(at, data)
     if wrong is not None:
         return wrong
-    asked = (part for part in data["message"]["content"] if part["type"] == "tool_call")
-    return next((lack for part in asked if (lack := _lacks(part, "id", "name"))), None)
+    for part in data["message"]["content"]:
+        if part["type"] == "tool_call" and not ("id" in part and "name" in part):
+            return _lacks(part, "id", "name")
+    return None
 
 
 def _call(at: Brackets, data: Mapping[str, Any]) -> str | None:
-    return _in_step(at, data) or _lacks(data, "call_id", "tool")
+    wrong = _in_step(at, data)
+    return wrong if wrong or ("call_id" in data and "tool" in data) else _lacks(data, "call_id", "tool")
 
 
 def _lacks(data: Mapping[str, Any], *names: str) -> str | None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import sub
-from typing import Any, cast, get_args
+from typing import Any, get_args
 
 from turnchart.machine.entries import Frozen, decode_foreign, freeze
 from turnchart.machine.messages import AssistantMessage, Block, Failure, StopReason, Text, Thinking, ToolCall
@@ -22,7 +22,7 @@ from turnchart.machine.models import (
 )
 
 _DELTAS: Mapping[type, BlockKind] = {TextDelta: "text", ThinkingDelta: "thinking", ToolCallDelta: "tool_call"}
-
+_BLOCKS = frozenset(_DELTAS.values())
 
 _REASONS: tuple[FinishReason, ...] = get_args(FinishReason)
 
@@ -140,10 +140,8 @@ class Answer:
 
     def _begin(self, chunk: Chunk) -> _Run:
         """Begin a run with a delta of another block, or behind something else."""
-        text, index, *_ = cast("tuple[object, int]", chunk)
-        if index.__class__ is not int or text.__class__ is not str:
-            index = _index(chunk)
-            _check_text(chunk)
+        index = _index(chunk)
+        _check_text(chunk)
         block = self._blocks.get(index)
         if block is None:
             block = self._blocks[index] = _Open(_DELTAS[chunk.__class__])
@@ -164,7 +162,7 @@ class Answer:
 
     def _start(self, chunk: BlockStart) -> Chunk:
         kind, index, id, name = chunk
-        if kind not in _DELTAS.values() or not isinstance(id, str) or not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # foreign
+        if kind not in _BLOCKS or not isinstance(id, str) or not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # foreign
             raise _Nonsense(chunk)
         if index not in self._blocks:
             self._blocks[_index(chunk)] = _Open(kind, id, name)

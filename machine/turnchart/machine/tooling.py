@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 import anyio
 
 from turnchart.machine.acts import NO_TASKS
-from turnchart.machine.approvals import Approve, ApproveForSession, Question, Refuse
+from turnchart.machine.approving import ask_person
 from turnchart.machine.calls import (
     Done,
     Plan,
@@ -28,13 +28,14 @@ from turnchart.machine.calls import (
     time_limit,
     too_late,
 )
+from turnchart.machine.chain import Verdict
 from turnchart.machine.driver import Driver, first_error
 from turnchart.machine.entries import Entry, Frozen, freeze
-from turnchart.machine.errors import AppendRefused, HookFailed, SessionError, named_text_of
+from turnchart.machine.errors import AppendRefused, HookFailed, SessionError
 from turnchart.machine.messages import Text, ToolCall, ToolResultMessage, UserMessage
 from turnchart.machine.outcomes import outcome_of
 from turnchart.machine.permissions import stricter
-from turnchart.machine.points import Ask, Block, Deny, PostTool, PreTool, RunTool, ToolOutcome
+from turnchart.machine.points import Ask, Block, Decision, Deny, PostTool, PreTool, RunTool, ToolOutcome
 from turnchart.machine.pool import Pool
 from turnchart.machine.states import Event
 from turnchart.machine.tools import Execution, Tool, ToolArgumentError, ToolContext, run_tool
@@ -217,22 +218,19 @@ class Batch:
         Nothing starts after an abort: a hook or person that answers all the same answers too late.
         """
         agent, now = self._agent, self._agent.turning
-
-        def check(payload: PreTool) -> PreTool:
-            parsed = tool.parse(payload.args)
-            return replace(payload, args=freeze(payload.args), subject=tool.subject_of(parsed))
-
-        verdict = await agent.ask("pre_tool", lambda: self._pre(call, tool, args), check=check)
-        if now.cause is not None:
-            return None
-        decision = agent.decided(verdict)
-        if verdict is not None:
-            args = tool.parse(cast(PreTool, verdict.payload).args)
+        decision: Decision | None = None
+        if "pre_tool" in agent.chains:
+            verdict = await self._hooked(call, tool, args)
+            if now.cause is not None or verdict is None:
+                return None
+            decision, args = verdict.decision, tool.parse(cast(PreTool, verdict.payload).args)
             if isinstance(decision, Deny):
                 failed = any(each.error for each in verdict.trace)
                 by = f" (hook {verdict.by})" if verdict.by and not failed else ""
                 self._end(call, Done(denied(f"{decision.reason}{by}"), args, post=not failed))
                 return None
+        else:
+            agent.did("pre_tool")
         ruling = agent.permissions.judge(tool, args, agent.root)
         word = stricter(ruling.verdict, decision)
         again = word != "deny" and call["id"] in self._begun and tool.replayed == "unsafe"
@@ -242,8 +240,8 @@ class Batch:
             return None
         if word == "ask":
             said = decision.reason if isinstance(decision, Ask) else ruling.reason
-            asked = MAY_HAVE_RUN if again else said
-            refused = await self._approve(call, tool, args, asked)
+            ready = Ready(call, tool, args)
+            refused = await ask_person(agent, ready, said, MAY_HAVE_RUN if again else None)
             if now.cause is not None:
                 return None
             if refused is not None:
@@ -254,57 +252,20 @@ class Batch:
             await agent.signals.deliver()
         return None if now.cause is not None else Ready(call, tool, args)
 
-    def _pre(self, call: ToolCall, tool: Tool, args: dict[str, Any]) -> PreTool:
-        return PreTool(
-            tool=tool.name, args=shown_arguments(call, args), call_id=call.id, subject=tool.subject_of(args),
-            subject_name=tool.subject,
-            **self._agent.common(),
-        )  # fmt: skip
+    async def _hooked(self, call: ToolCall, tool: Tool, args: dict[str, Any]) -> Verdict | None:
+        """Ask the hooks whether a call may run, and with which arguments."""
 
-    async def _approve(self, call: ToolCall, tool: Tool, args: dict[str, Any], reason: str) -> str | None:
-        """Ask a person, outside every timeout and limit; return why not, or None."""
-        agent, now = self._agent, self._agent.turning
-        if agent.approved_for_session(tool, args) and reason != MAY_HAVE_RUN:
-            return None
-        common = {"turn": now.number, "step": now.step, "call_id": call.id}
-        agent.log("approval/asked", Frozen(common, tool=tool.name, arguments=call.arguments, reason=reason))
-        asked, now.asking = agent.clock.now(), anyio.Event()
-        if agent.signals.waiting:
-            await agent.signals.deliver()
-        question = Question(call.id, tool.name, args, reason, tool.subject_of(args), tool.effects)
-        answer = await self._answer(question)
-        now.waited += agent.clock.now() - asked
-        now.asking.set()
-        now.asking = None
-        if now.cause is not None:
-            return None
-        match answer:
-            case Approve() | ApproveForSession():
-                refused = None
-            case Refuse(said):
-                refused = said or "refused"
-            case _:
-                refused = f"the approver answered {type(answer).__name__}, which is no answer"
-        outcome = (
-            "refused"
-            if refused
-            else "approved_for_session"
-            if isinstance(answer, ApproveForSession)
-            else "approved"
-        )
-        more = {"reason": refused} if refused else {}
-        agent.log("approval/decided", Frozen(common, outcome=outcome, **more))
-        if isinstance(answer, ApproveForSession):
-            agent.approve_for_session(tool, args)
-        return refused
+        def made() -> PreTool:
+            return PreTool(
+                tool=tool.name, args=shown_arguments(call, args), call_id=call.id,
+                subject=tool.subject_of(args), subject_name=tool.subject, **self._agent.common(),
+            )  # fmt: skip
 
-    async def _answer(self, question: Question) -> object:
-        if self._agent.approver is None:
-            return Refuse("no approver")
-        try:
-            return await self._agent.approver(question)
-        except Exception as error:  # noqa: BLE001  # whatever it raises, nobody agreed
-            return Refuse(f"the approver failed: {named_text_of(error)}")
+        def check(payload: PreTool) -> PreTool:
+            parsed = tool.parse(payload.args)
+            return replace(payload, args=freeze(payload.args), subject=tool.subject_of(parsed))
+
+        return await self._agent.ask("pre_tool", made, check=check)
 
     async def _lone(self, ready: Ready) -> None:
         """Run one tool in the driver's own task."""
@@ -399,20 +360,23 @@ class Batch:
 
     async def _commit(self) -> None:
         """Write the results of the calls at the head of the model's order that have ended."""
-        while self._started and self._started[0]["id"] in self._done and self._agent.turning.cause is None:
+        agent = self._agent
+        while self._started and self._started[0]["id"] in self._done and agent.turning.cause is None:
             call = self._started[0]
             done = self._done[call["id"]]
             outcome, context = done.outcome, ""
-            if done.post:
+            if done.post and "post_tool" not in agent.chains:
+                agent.did("post_tool")
+            elif done.post:
                 outcome, context = await self._post(call, done)
                 self._done[call["id"]] = Done(outcome, done.args, post=False)
             self._result(call, outcome)
             self._started.popleft()
             if context:
                 said = UserMessage(context, source=f"post_tool {call.name}")
-                self._agent.put([said], "next-step", "tool")
-            if self._agent.signals.waiting:
-                await self._agent.signals.deliver()
+                agent.put([said], "next-step", "tool")
+            if agent.signals.waiting:
+                await agent.signals.deliver()
 
     async def _post(self, call: ToolCall, done: Done) -> tuple[ToolOutcome, str]:
         agent, outcome = self._agent, done.outcome
