@@ -64,6 +64,8 @@ class _Open:
     @property
     def text(self) -> str:
         """What its deltas say."""
+        if len(self.runs) == 1:
+            return "".join(self.runs[0])
         return "".join([part for parts in self.runs for part in parts])
 
 
@@ -94,7 +96,7 @@ class Answer:
         usage: The last usage that was reported.
     """
 
-    __slots__ = ("_blocks", "_record", "_run", "_time", "finish", "usage")
+    __slots__ = ("_blocks", "_record", "_run", "finish", "usage")
 
     def __init__(self) -> None:
         self._blocks: dict[int, _Open] = {}
@@ -128,8 +130,12 @@ class Answer:
         delta: Any = chunk
         kind = chunk.__class__
         if kind is not run.kind or delta[1] != run.block:
-            if kind not in _DELTAS:
-                return self._mark(chunk, time)
+            take = _MARKS.get(kind)
+            if take is not None:
+                kept = take(self, chunk)
+                self._record.append((kept, time))
+                self._run = _NO_RUN
+                return kept
             run = self._begin(chunk)
         text = delta[0]
         if text.__class__ is not str:
@@ -140,6 +146,8 @@ class Answer:
 
     def _begin(self, chunk: Chunk) -> _Run:
         """Begin a run with a delta of another block, or behind something else."""
+        if chunk.__class__ not in _DELTAS:
+            raise _Nonsense(chunk)
         index = _index(chunk)
         _check_text(chunk)
         block = self._blocks.get(index)
@@ -150,15 +158,6 @@ class Answer:
             block.runs.append(run.parts)
         self._record.append(run)
         return run
-
-    def _mark(self, chunk: Chunk, time: float) -> Chunk:
-        take = _MARKS.get(chunk.__class__)
-        if take is None:
-            raise _Nonsense(chunk)
-        kept = take(self, chunk)
-        self._record.append((kept, time))
-        self._run = _NO_RUN
-        return kept
 
     def _start(self, chunk: BlockStart) -> Chunk:
         kind, index, id, name = chunk
