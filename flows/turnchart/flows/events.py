@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import yaml
 from yaml.events import (
@@ -95,8 +95,7 @@ class _Open:
     height: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class _Anchored:
+class _Anchored(NamedTuple):
     """The node of an anchor; None while it is open."""
 
     node: AnyNode | None = None

@@ -11,7 +11,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from turnchart.flows.problems import Level, Problem, quoted
 from turnchart.flows.secrets import masked
@@ -22,7 +22,7 @@ MAX_BYTES: Final = 1024 * 1024
 Style = Literal["plain", "single", "double", "block"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Source:
     """One file. ``name`` is how the user named it, ``path`` where it is."""
 
@@ -46,8 +46,7 @@ class Source:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(NamedTuple):
     """A place in a file: line and column from 1, and how many characters."""
 
     line: int
@@ -55,7 +54,7 @@ class Mark:
     length: int = 1
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Node:
     """A value with its place. Compared by identity; an alias is the node of its anchor."""
 
@@ -69,7 +68,7 @@ class Node:
         return self.source.problem(code, message, self, help=help, level=level)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Scalar(Node):
     """A single value, as its text."""
 
@@ -79,14 +78,14 @@ class Scalar(Node):
     """It was reported already and stands for nothing; what follows from it is not reported."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ListNode(Node):
     """A list."""
 
     items: tuple["AnyNode", ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class MapNode(Node):
     """A map: per key its own node and its value, in the order of the file."""
 
@@ -103,8 +102,7 @@ class MapNode(Node):
 AnyNode: TypeAlias = Scalar | ListNode | MapNode
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(NamedTuple):
     """What was read: ``root`` is None where nothing can be said about the content."""
 
     source: Source

@@ -11,10 +11,10 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, cast
 
-from turnchart.machine.decisions import Ask, Decision, Deny
 from turnchart.machine.subjects import NO_SUBJECT, Subject, subject_of_call
 
 if TYPE_CHECKING:
+    from turnchart.machine.decisions import Decision
     from turnchart.machine.tools import Tool
 
 Verdict = Literal["allow", "ask", "deny"]
@@ -180,12 +180,12 @@ def merge_strictest(first: Permissions, second: Permissions) -> Permissions:
     return replace(first, also=(*first.also, second))
 
 
-def stricter(verdict: Verdict, decision: Decision | None) -> Verdict:
+def stricter(verdict: Verdict, decision: "Decision | None") -> Verdict:
     """Return the stricter of a verdict and what the pre_tool chain decided."""
-    match decision:
-        case Deny():
+    match decision.word if decision is not None else "":
+        case "deny":
             return "deny"
-        case Ask():
+        case "ask":
             return _strictest(verdict, "ask")
         case _:
             return verdict

@@ -11,7 +11,6 @@ It is no sandbox: a program can start any other, and a variable can hold any nam
 import posixpath
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 DEEPEST = 40
@@ -30,8 +29,7 @@ _SHELLS = frozenset(("ash", "bash", "dash", "ksh", "sh", "zsh"))
 _RUNNERS = frozenset(("builtin", "command", "doas", "env", "exec", "nohup", "sudo", "time", "xargs"))
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """One simple command, redirections left out: as it is written, and without quotes and escapes."""
 
     raw: tuple[str, ...] = ()
@@ -70,8 +68,7 @@ def _started(words: tuple[str, ...]) -> tuple[str, ...]:
     return words[count:]
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(NamedTuple):
     """What was read.
 
     Attributes:
