@@ -285,12 +285,9 @@ def _arguments(text: str) -> Frozen | str:
 
 
 def _folded(run: _Run) -> Frozen:
-    kind, parts = NAMES[run.kind], tuple(run.parts)
-    if len(parts) == 1:
-        return Frozen(type=kind, block=run.block, time=_micros(run.times[0]), gaps=(), parts=parts)
     times = [round(time * 1_000_000) for time in run.times]
-    gaps = tuple(map(sub, times[1:], times))
-    return Frozen(type=kind, block=run.block, time=times[0], gaps=gaps, parts=parts)
+    gaps = tuple(map(sub, times[1:], times)) if len(times) > 1 else ()
+    return Frozen(type=NAMES[run.kind], block=run.block, time=times[0], gaps=gaps, parts=tuple(run.parts))
 
 
 def _marked(chunk: Chunk, time: float) -> Frozen:
