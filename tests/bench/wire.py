@@ -1,4 +1,4 @@
-"""What lies between a provider and a person, over real HTTP on this machine.
+"""What lies between a provider and a person, over real HTTP from a server of its own process.
 
 A chunk of an answer through the adapter, beside the bare loop of `pydantic_ai.direct` that it is made of; and
 the time from the first byte of an answer, as the server sends it, to its first character on a terminal.
@@ -8,9 +8,8 @@ import gc
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from statistics import median
-from time import monotonic_ns, sleep, thread_time_ns
+from time import thread_time_ns
 from typing import Any
 
 import anyio
@@ -101,37 +100,25 @@ async def _format(format: str, server: Any) -> dict[str, list[float]]:
 # -- the first character -----------------------------------------------------------------------
 
 
-class _Timed(list[Any]):
-    """The body of an answer: begins each time with another mark, and notes when its first piece is sent.
+def _answer(number: int) -> list[Any]:
+    """Return the body of an answer: it begins with its mark, and comes slowly."""
+    from tests.machine.providers.wire_formats import chat
 
-    It has the thread of the server to itself, so it may sleep there.
-    """
+    from turnchart.machine import Reply
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.sent: list[int] = []
-
-    def __iter__(self) -> Iterator[Any]:
-        from tests.machine.providers.wire_formats import chat
-
-        from turnchart.machine import Reply
-
-        mark = terminal.mark(len(self.sent))
-        pieces = chat(Reply(chunks=[f"{mark} begins", *[" and goes on"] * 20]))
-        sleep(0.1)
-        self.sent.append(monotonic_ns())
-        for piece in pieces:
-            yield piece
-            sleep(0.005)
+    body: list[Any] = [0.1]
+    for piece in chat(Reply(chunks=[f"{terminal.mark(number)} begins", *[" and goes on"] * 20])):
+        body += [piece, 0.005]
+    return body
 
 
 def _first() -> dict[str, dict[str, float]]:
     from tests.machine.providers.loopback import Loopback, Wire
 
-    body = _Timed()
-    with Loopback(Wire(body), forever=True) as server:
+    with Loopback(*[Wire(_answer(number)) for number in range(terminal.TURNS)]) as server:
         seen = terminal.asked("tests.bench.wire", server.url)
-    return terminal.figures("first character from a server", body.sent, seen)
+        begun = [heard.begun for heard in server.heard]
+    return terminal.figures("first character from a server", begun, seen)
 
 
 async def _chat(url: str) -> None:

@@ -1,4 +1,3 @@
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -7,7 +6,7 @@ from tests.conformance.asking import DONE, Route, asked
 from turnchart.machine import Agent, RequestFailed, RetryPolicy, UserMessage
 from turnchart.machine.messages import Failure
 from turnchart.machine.models import BlockEnd, BlockStart, Chunk, Finish, TextDelta, UsageReport
-from turnchart.machine.summarising import LEAST_CHARS, SUMMARY_TOKENS, Summarised, Summariser, closing
+from turnchart.machine.summarising import LEAST_CHARS, SUMMARY_TOKENS, Summarised, Summariser
 
 pytestmark = pytest.mark.anyio
 
@@ -99,29 +98,3 @@ async def test_tries_end_with_the_policy() -> None:
     with pytest.raises(RequestFailed, match="timeout"):
         await summarised(route, "one", retry=RetryPolicy(max_attempts=3))
     assert len(route.requests) == 3
-
-
-async def test_a_stream_is_closed_and_one_that_cannot_be_is_left_alone() -> None:
-    closed: list[str] = []
-
-    async def chunks() -> AsyncIterator[Chunk]:
-        try:
-            yield Finish("stop")
-            yield Finish("stop")
-        finally:
-            closed.append("closed")
-
-    class Bare:
-        def __aiter__(self) -> "Bare":
-            return self
-
-        async def __anext__(self) -> Chunk:
-            return Finish("stop")
-
-    async with closing(chunks()) as stream:
-        async for _ in stream:
-            break
-    assert closed == ["closed"]
-    async with closing(Bare()) as stream:
-        async for _ in stream:
-            break

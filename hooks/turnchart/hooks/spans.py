@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from turnchart.hooks.builtin._secrets import redact
+from turnchart.machine.characters import whole
 from turnchart.machine.errors import TurnchartError
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ def usage_attributes(usage: Mapping[str, Any]) -> Attributes:
 
 def as_json(value: object) -> str:
     """Return JSON on one line without secrets."""
-    return redact(json.dumps(value, ensure_ascii=False, default=str))
+    return redact(whole(json.dumps(value, ensure_ascii=False, default=str)))
 
 
 def messages_json(messages: Iterable[Mapping[str, Any]]) -> str:

@@ -2,7 +2,8 @@
 
     invoke_agent NAME          a turn, from its first entry to its last
       hook.POINT               one pass down a chain that has hooks, with each hook as an event
-      chat MODEL               one attempt of a request, as long as its stream is read
+      chat MODEL               one attempt of a request, as long as its stream is read; of a summary too,
+                               and of a question that a hook asks, below the span of its chain
       execute_tool NAME        one call, from its entry to its result, denied ones too
         hook.pre_tool, hook.tool, hook.post_tool
         approval               a person is asked
@@ -15,11 +16,13 @@ the results are left out unless they are asked for. An agent that nobody traces 
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Generator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from turnchart.hooks import spans
+from turnchart.machine.asking import closing
 from turnchart.machine.chain import Chain
 from turnchart.machine.errors import text_of
 from turnchart.machine.models import Chunk, Finish, ModelRequest, UsageReport
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
 
     from turnchart.hooks.spans import Attributes
     from turnchart.machine.agent import Agent
+    from turnchart.machine.asking import Purpose
     from turnchart.machine.entries import Entry
     from turnchart.machine.messages import Message
     from turnchart.machine.signals import Signal
@@ -40,8 +44,13 @@ CONTENT: Final = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 """The variable with which all GenAI instrumentations are told to record what was said."""
 _NOT_SHOWN: Final = frozenset(("on_signal",))
 
-_tracing: ContextVar[Tracing | None] = ContextVar("turnchart_tracing", default=None)
-"""What traces the tool that runs here, so that an agent inside it is traced as well."""
+_here: ContextVar[_Here | None] = ContextVar("turnchart_tracing", default=None)
+"""What traces the tool or the chain that runs here, so that agents and questions in it are traced too."""
+
+
+class _Here(NamedTuple):
+    by: Tracing
+    span: Span | None
 
 
 def trace(
@@ -65,9 +74,9 @@ def trace(
 
 def trace_inner(agent: Agent) -> None:
     """Trace an agent that works for a tool as the agent that called the tool is traced, if it is."""
-    outer = _tracing.get()
-    if outer is not None:
-        Tracing(agent, outer.maker.at(agent.clock.now), content=outer.content).begin()
+    here = _here.get()
+    if here is not None:
+        Tracing(agent, here.by.maker.at(agent.clock.now), content=here.by.content).begin()
 
 
 class Tracing:
@@ -91,18 +100,19 @@ class Tracing:
 
     def begin(self) -> Callable[[], None]:
         """Begin, and return what ends it."""
-        agent, before = self._agent, self._agent.chains
+        agent, before, aside = self._agent, self._agent.chains, self._agent.watch_aside
         points = dict.fromkeys((*before, "stream", "tool"))
         agent.chains = {
             point: before[point] if point in _NOT_SHOWN
             else _TracedChain(point, before[point].hooks if point in before else (), self)
             for point in points
         }  # fmt: skip
+        agent.watch_aside = self.aside
         unhear = agent.on("session/event", self._hear)
 
         def stop() -> None:
             unhear()
-            agent.chains = before
+            agent.chains, agent.watch_aside = before, aside
             self._end_turn({}, "", None)
 
         return stop
@@ -201,7 +211,7 @@ class Tracing:
             said["turnchart.step"] = payload.step
         span = self.maker.start(f"hook.{point}", said, parent or self._turn)
         try:
-            with self.maker.current(span):
+            with self._within(span):
                 verdict = cast("Verdict", await run())
         except BaseException as error:
             self.maker.end(span, {}, type(error).__name__, text_of(error) if self.content else "")
@@ -227,20 +237,49 @@ class Tracing:
 
     async def tool(self, payload: RunTool, run: Callable[[], Any]) -> ToolOutcome:
         """Run the body of a tool with the span of its call as the current one."""
-        before = _tracing.set(self)
-        try:
-            with self.maker.current(self._calls.get(payload.call_id)):
-                return cast("ToolOutcome", await run())
-        finally:
-            _tracing.reset(before)
+        with self._within(self._calls.get(payload.call_id)):
+            return cast("ToolOutcome", await run())
 
-    async def stream(self, request: ModelRequest, chunks: AsyncIterator[Chunk]) -> AsyncIterator[Chunk]:
-        """Read a stream inside a span of its own."""
+    @contextmanager
+    def _within(self, span: Span | None) -> Generator[None]:
+        """Make a span the current one, and the one that requests in the block hang below."""
+        before = _here.set(_Here(self, span))
+        try:
+            with self.maker.current(span):
+                yield
+        finally:
+            _here.reset(before)
+
+    async def aside(
+        self, request: ModelRequest, chunks: AsyncIterator[Chunk], purpose: Purpose
+    ) -> AsyncIterator[Chunk]:
+        """Read the stream of a request beside the conversation inside a span of its own."""
+        here = _here.get()
+        above = here.span if here is not None and here.by is self else None
+        said: Attributes = {"gen_ai.conversation.id": self._agent.session.id, "turnchart.purpose": purpose}
+        async with closing(self.stream(request, chunks, above, said)) as seen:
+            async for chunk in seen:
+                yield chunk
+
+    async def stream(
+        self,
+        request: ModelRequest,
+        chunks: AsyncIterator[Chunk],
+        above: Span | None = None,
+        besides: Attributes | None = None,
+    ) -> AsyncIterator[Chunk]:
+        """Read a stream inside a span of its own.
+
+        Args:
+            request: What was asked.
+            chunks: The answer.
+            above: The span that it hangs below; None: the turn.
+            besides: What else the span says.
+        """
         maker, came = self.maker, Answer()
         began, first = maker.now(), 0.0
-        span = maker.start(
-            f"chat {spans.model_name(request.model)}", self._request(request), self._turn, client=True
-        )
+        said = self._request(request) | (besides or {})
+        span = maker.start(f"chat {spans.model_name(request.model)}", said, above or self._turn, client=True)
         wrong = "aborted"  # unless it comes to its end
         try:
             while True:

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import anyio
 
 from turnchart.machine.abort import Aborted
+from turnchart.machine.asking import answered
 from turnchart.machine.branches import LEFT
 from turnchart.machine.entries import Frozen, freeze
 from turnchart.machine.errors import AgentBusy, RequestFailed
 from turnchart.machine.message_fields import plain
 from turnchart.machine.messages import AssistantMessage, Failure, Message, UserMessage, message
-from turnchart.machine.models import ModelRequest, PreparedCall, RequestConfig, failure_of
+from turnchart.machine.models import ModelRequest, PreparedCall, RequestConfig
 from turnchart.machine.states import State
-from turnchart.machine.stream import Answer
 from turnchart.machine.summaries import SUMMARY
 from turnchart.machine.summary_prompt import SYSTEM, Files, as_text
 from turnchart.machine.tokens import message_tokens
@@ -221,7 +221,7 @@ async def _asked(agent: Agent, nodes: Sequence[Node], wish: Wish) -> AssistantMe
         request = _request(agent, prepared, _prompt(nodes, prepared.context_window, wish), attempt)
         agent.did("summarise")
         said: list[AssistantMessage | Failure] = []
-        await _unless(abort, _answer, prepared, request, said)
+        await _unless(abort, _answer, agent, prepared, request, said)
         abort.check()
         (answer,) = said
         if isinstance(answer, AssistantMessage):
@@ -244,25 +244,10 @@ def _request(agent: Agent, prepared: PreparedCall, prompt: str, attempt: int) ->
 
 
 async def _answer(
-    prepared: PreparedCall, request: ModelRequest, said: list[AssistantMessage | Failure]
+    agent: Agent, prepared: PreparedCall, request: ModelRequest, said: list[AssistantMessage | Failure]
 ) -> None:
     """Read an answer to its end; what it came to is put into a list."""
-    answer, chunks = Answer(), prepared.stream(request)
-    try:
-        async for chunk in chunks:
-            answer.add(chunk, request.clock.now())
-            if answer.finish is not None:
-                break
-    except Exception as error:
-        failure = failure_of(error)
-        if failure is None:
-            raise
-        said.append(failure)
-        return
-    finally:
-        close = getattr(chunks, "aclose", None)
-        if close is not None:
-            await close()
+    answer = await answered(agent, prepared, request, "summary")
     said.append(answer.failure or answer.message(request.model, request.clock.now(), "s"))
 
 

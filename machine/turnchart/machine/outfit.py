@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from functools import lru_cache
 from inspect import isawaitable
 from pathlib import Path
 from random import Random
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from turnchart.machine.approvals import Approver
+from turnchart.machine.asking import answered
 from turnchart.machine.chain import BoundHook, Chain
 from turnchart.machine.clock import SYSTEM_CLOCK, Clock
 from turnchart.machine.config import Compaction, Limits, Queues, RetryPolicy
@@ -29,24 +30,25 @@ from turnchart.machine.messages import (
     content_blocks,
     normalize_prompt_input,
 )
-from turnchart.machine.models import Model, ModelRequest, RequestConfig, Resolver
+from turnchart.machine.models import Chunk, Model, ModelRequest, RequestConfig, Resolver
 from turnchart.machine.permissions import Permissions
 from turnchart.machine.points import AddContext, SessionStart
 from turnchart.machine.session import Session
 from turnchart.machine.states import State
-from turnchart.machine.stream import Answer
 from turnchart.machine.tools import Tool
 from turnchart.machine.turning import Turning
 from turnchart.machine.world import AgentWorld
 from turnchart.machine.writers import Write, check_write
 
 if TYPE_CHECKING:
+    from turnchart.machine.asking import Purpose
     from turnchart.machine.compaction import Compactor
     from turnchart.machine.mcp.servers import McpServer
     from turnchart.machine.mcp.toolset import Toolset
 
 Poll = Callable[[], "Prompt | Awaitable[Prompt | None] | None"]
 """Returns input, or nothing; may be async."""
+WatchAside: TypeAlias = "Callable[[ModelRequest, AsyncIterator[Chunk], Purpose], AsyncIterator[Chunk]]"
 Hooks = Mapping[str, Sequence[Callable[..., Any] | BoundHook]]
 
 
@@ -64,12 +66,14 @@ class Outfit(Driver):
         queues: How many waiting messages are taken at once; assign another at any time.
         approver: Who answers where a tool call asks; None denies.
         compaction: How its conversation is made shorter; assign another at any time.
+        watch_aside: Sees the streams of requests that are no part of the conversation, and what they are for.
     """
 
     __slots__ = (
         "_approved", "_random", "_seed", "_specs", "_tools", "_world", "approver", "compaction",
         "compactor", "context_window", "cooling", "fallback", "mcp", "model", "model_id", "models",
         "permissions", "poll_follow_up", "poll_steering", "prompt_sections", "root", "settings", "thinking",
+        "watch_aside",
     )  # fmt: skip
 
     def __init__(
@@ -132,13 +136,12 @@ class Outfit(Driver):
 
         Raises:
             ValueError: If two tools have one name, or ``hooks`` names no point.
-            TypeError: If a hook cannot take a payload.
+            TypeError: If a hook cannot take a payload, or the model is none.
         """
         super().__init__()
         self.model = None if isinstance(model, str) else model
-        self.model_id = model if isinstance(model, str) else model.id
-        self.models = models
-        self.fallback = tuple(fallback)
+        self.model_id = model if isinstance(model, str) else _id_of(model)
+        self.models, self.fallback = models, tuple(fallback)
         self.cooling = Cooling(cooldown) if cooldown else None
         self.settings: Frozen = freeze(dict(settings)) if settings else NO_SETTINGS
         self.thinking = thinking
@@ -164,6 +167,7 @@ class Outfit(Driver):
         self.name, self.flow = name, flow
         self.mcp = _toolset(mcp) if mcp else None
         self._world: AgentWorld | None = None
+        self.watch_aside: WatchAside | None = None
         self.turning = Turning(self.session.brackets.turn)
 
     async def begin(self, source: Literal["new", "resumed", "forked"]) -> tuple[Callable[[], None], ...]:
@@ -188,6 +192,9 @@ class Outfit(Driver):
         """Give the agent other tools, from the next step on."""
         self._tools = dict(tools)
         self._specs = None
+        if self.signals.ui is not None:
+            self.signals.hint("tools", self.turning.abort)
+            self.pump()
 
     def put(self, messages: Sequence[Message], target: Target, origin: Origin, *, source: str = "") -> Item:
         """Put messages into a list of the inbox, as one item; they get their ids here.
@@ -387,13 +394,11 @@ class Outfit(Driver):
         model = await self.find_model(id)
         now = self.turning
         prepared = await model.prepare(RequestConfig(id, self.settings, None), now.abort)
-        answer = Answer()
         request = ModelRequest(
             prepared.config.model, "", normalize_prompt_input(question), (), prepared.config.settings,
             prepared.config.thinking, now.abort, self.clock, self.session.id, now.number, now.step,
         )  # fmt: skip
-        async for chunk in prepared.stream(request):
-            answer.add(chunk, self.clock.now())
+        answer = await answered(self, prepared, request, "question")
         if answer.failure is not None:
             raise RequestFailed(answer.failure)
         return answer.message(id, self.clock.now(), "q").text
@@ -431,16 +436,34 @@ def _toolset(servers: Sequence[McpServer]) -> Toolset:
     return Toolset(servers)
 
 
+def _id_of(model: Model) -> str:
+    if isinstance(model, type) or not hasattr(model, "prepare") or not hasattr(model, "id"):
+        what = f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__
+        raise TypeError(
+            'a model is an id such as "openai:gpt-5.2", or an object with `id` and `prepare`'
+            f' as ScriptedModel(["hello"]) is one, not {what}'
+        )
+    return model.id
+
+
 def _by_name(tools: Sequence[Tool]) -> dict[str, Tool]:
     found: dict[str, Tool] = {}
     for tool in tools:
-        if tool.name in found:
-            raise ValueError(
-                f"two tools have the name {tool.name!r}; give one of them another with @tool(name=)"
-            )
-        found[tool.name] = tool
+        try:
+            name = tool.name
+        except AttributeError:
+            function = getattr(tool, "__name__", None)
+            how = f"it with @tool or tool({function})" if function else "a typed function with @tool"
+            what = f"tools[{len(found)}] is a {type(tool).__name__}"
+            raise TypeError(f"{what}: make a tool of {how}") from None
+        if name in found:
+            raise ValueError(f"two tools have the name {name!r}; give one of them another with @tool(name=)")
+        found[name] = tool
     return found
 
 
 def _chains(hooks: Hooks) -> dict[str, Chain]:
+    for point, given in hooks.items():
+        if callable(given):
+            raise TypeError(f"hooks[{point!r}] must be a list of hooks, in order, not one of them")
     return {point: Chain(point, given) for point, given in hooks.items() if given}

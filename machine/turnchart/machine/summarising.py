@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from turnchart.machine.asking import answered
 from turnchart.machine.entries import Frozen
 from turnchart.machine.errors import CompactionFailed, RequestFailed
 from turnchart.machine.messages import Message, UserMessage
-from turnchart.machine.models import Chunk, Finish, ModelRequest, PreparedCall, RequestConfig, failure_of
-from turnchart.machine.stream import Answer
+from turnchart.machine.models import ModelRequest, PreparedCall, RequestConfig
 from turnchart.machine.summary_prompt import (
     SYSTEM,
     as_text,
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from turnchart.machine.outfit import Outfit
+    from turnchart.machine.stream import Answer
 
 SUMMARY_TOKENS = 8192
 """So long may a summary be; shorter where the model's answers are, or its window is small."""
@@ -136,27 +137,7 @@ class Summariser:
             config.thinking, now.abort, agent.clock, f"{agent.session.id}.{self._first}.{self._count}",
             now.number, now.step,
         )  # fmt: skip
-        answer = Answer()
-        try:
-            async with closing(prepared.stream(request)) as chunks:
-                async for chunk in chunks:
-                    answer.add(chunk, agent.clock.now())
-                    if answer.finish is not None:
-                        break
-        except Exception as error:
-            failure = failure_of(error)
-            if failure is None:
-                raise
-            answer.add(Finish("error", failure), agent.clock.now())
-        return answer
-
-
-@asynccontextmanager
-async def closing(chunks: AsyncIterator[Chunk]) -> AsyncGenerator[AsyncIterator[Chunk]]:
-    """Close a stream at once when it is no longer read; one that is no generator needs no closing."""
-    try:
-        yield chunks
-    finally:
-        close = getattr(chunks, "aclose", None)
-        if close is not None:
-            await close()
+        if agent.steps is not None:
+            ask = partial(answered, agent, prepared, request, "summary")
+            return await agent.steps.answer(agent, f"{config.model} {prompt}", ask)
+        return await answered(agent, prepared, request, "summary")

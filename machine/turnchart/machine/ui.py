@@ -12,6 +12,7 @@ module is loaded before somebody asks for it. The mapping, word by word:
     queue_update                        after each agent/inbox/spliced
     abort                               after an abort that discarded something
     model_update, thinking_level_update, tools_update    after their entries
+    tools_update                        MCP tools that came or went; the next request header has them
     after_provider_response             the first chunk of an attempt
 """
 
@@ -414,6 +415,11 @@ class Ui:
         if isinstance(data["chunk"], _PARTS):
             yield MessageUpdate(data["chunk"], self._partial(now.answer, data["index"] + 1, data["time"]))
 
+    def _retooled(self, _data: Mapping[str, Any]) -> Iterator[UiEvent]:
+        previous, self._tools = self._tools, self._agent.active_tools()
+        if self._tools != previous:
+            yield ToolsUpdate(self._tools, previous)
+
     def _partial(self, answer: Answer, count: int, time: float) -> Partial:
         return Partial(answer, count, self._agent.turning.model, self._call_id, time)
 
@@ -479,4 +485,5 @@ _MADE: Mapping[str, Callable[[Ui, Mapping[str, Any]], Iterator[UiEvent]]] = {
     "tool/progress": Ui._progress,
     "writes": Ui._written,
     "abort": Ui._aborted,
+    "tools": Ui._retooled,
 }

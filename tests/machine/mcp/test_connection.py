@@ -1,5 +1,5 @@
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,11 @@ async def test_it_connects_when_somebody_asks(memory: Memory) -> None:
         assert await text(connection, "add", a=2, b=3) == "5"
         assert await text(connection, "issue.get by-id", number="7") == "issue 7"
     assert memory.started == ["serve"]
+
+
+async def test_half_a_character_goes_over_as_one_that_nobody_knows(memory: Memory) -> None:
+    async with connected() as connection:
+        assert await text(connection, "issue.get by-id", number="\ud83d.") == "issue \ufffd."
 
 
 async def test_progress_is_told(memory: Memory) -> None:
@@ -215,6 +220,62 @@ async def test_where_listing_again_fails_the_known_tools_stay(
             await connection.settled()
         assert [tool.name for tool in connection.offered] == ["change"]
         assert "MCP server off cannot list its tools again" in caplog.text
+
+
+def _telling(
+    emit: Callable[[logging.LogRecord], None], told: anyio.Event
+) -> Callable[[logging.LogRecord], None]:
+    def both(record: logging.LogRecord) -> None:
+        emit(record)
+        told.set()
+
+    return both
+
+
+async def test_listing_again_takes_no_longer_than_the_server_has(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Hanging(MCPServer):
+        times = 0
+
+        async def list_tools(self) -> Any:
+            self.times += 1
+            if self.times == 2:
+                await anyio.sleep_forever()
+            return await super().list_tools()
+
+    def make(_: Memory) -> MCPServer:
+        server = Hanging("hanging")
+
+        async def grow(ctx: Context[Any, Any], name: str) -> str:
+            server.add_tool(lambda: "new", name=name)
+            await ctx.notify_tools_changed()
+            return "grown"
+
+        server.add_tool(grow)
+        return server
+
+    use(monkeypatch, make)
+    async with connected() as connection:
+        await connection.up()
+        connection._timeout = 0.01  # pyright: ignore[reportPrivateUsage]  # it was enough to connect
+        told = anyio.Event()
+        monkeypatch.setattr(caplog.handler, "emit", _telling(caplog.handler.emit, told))
+        with caplog.at_level(logging.WARNING, "turnchart.mcp"):
+            assert await text(connection, "grow", name="a") == "grown"
+            await anyio.wait_all_tasks_blocked()
+            await connection.settled()
+            with anyio.fail_after(5):
+                await told.wait()
+        assert (
+            "MCP server off cannot list its tools again: it did not answer within 0.01 seconds" in caplog.text
+        )
+        assert connection._fresh.is_set()  # pyright: ignore[reportPrivateUsage]  # nobody waits for it any more
+        connection._timeout = 60  # pyright: ignore[reportPrivateUsage]
+        assert await text(connection, "grow", name="b") == "grown"
+        await anyio.wait_all_tasks_blocked()
+        await connection.settled()
+        assert [tool.name for tool in connection.offered] == ["grow", "a", "b"]
 
 
 class Forgetful:

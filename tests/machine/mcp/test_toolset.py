@@ -21,6 +21,7 @@ from turnchart.machine import (
 )
 from turnchart.machine.providers.wire_names import WireNames
 from turnchart.machine.scripted import Scripted
+from turnchart.machine.ui import ToolsUpdate, UiEvent
 from turnchart.testing import FakeClock, record
 
 
@@ -140,13 +141,16 @@ async def test_an_abort_cuts_a_call_off(memory: Memory) -> None:
 
 async def test_other_tools_count_from_the_next_step(memory: Memory) -> None:
     notices: list[str] = []
+    updates: list[ToolsUpdate] = []
     model = ScriptedModel([
         calls(("off.grow", {}), ("off.grown", {"number": "1"}), ("off.fail", {})),
         calls(("off.grown", {"number": "2"}), ("off.fail", {})), "done",
     ])  # fmt: skip
     async with Agent(model, mcp=[program()]) as agent:
         agent.on("notice", lambda signal, _: notices.append(signal.data["text"]))
+        agent.ui(lambda event, _: updates.append(event) if isinstance(event, ToolsUpdate) else None)
         await agent.prompt("x")
+        assert [each.name for each in agent.view.tools] == list(agent.known_tools)
     outcomes = [(name, outcome) for name, outcome, _ in results(agent)]
     assert outcomes == [
         ("off.grow", "ok"), ("off.grown", "error"), ("off.fail", "error"),
@@ -158,6 +162,27 @@ async def test_other_tools_count_from_the_next_step(memory: Memory) -> None:
     first, second = offered(agent)
     assert set(second) - set(first) == {"off.grown"}
     assert set(first) - set(second) == {"off.fail"}
+    [update] = updates
+    assert (sorted(update.previous_tools), sorted(update.tools)) == (first, second)
+
+
+async def test_tools_that_the_model_may_not_call_are_no_update(memory: Memory) -> None:
+    heard: list[UiEvent] = []
+    model = ScriptedModel([calls(("off.grow", {})), calls(("off.add", {"a": 1})), "done"])
+    async with Agent(model, mcp=[program()]) as agent:
+        agent.set_active_tools(["off.grow", "off.add"])
+        agent.ui(lambda event, _: heard.append(event))
+        await agent.prompt("x")
+    assert "tools_update" not in [event.type for event in heard]
+
+
+async def test_a_listener_from_before_hears_of_the_tools_that_opening_brings(memory: Memory) -> None:
+    heard: list[UiEvent] = []
+    agent = Agent(ScriptedModel([]), tools=[tool(lambda: "", name="own", description="")],
+                  mcp=[program(only=["add"])])  # fmt: skip
+    agent.ui(lambda event, _: heard.append(event))
+    async with agent:
+        assert heard == [ToolsUpdate(("own", "off.add"), ("own",))]
 
 
 async def test_a_server_that_cannot_be_started_keeps_the_agent_from_opening(memory: Memory) -> None:

@@ -103,7 +103,14 @@ async def test_an_address_where_nobody_answers() -> None:
     assert said.startswith(f"MCP server web (http://127.0.0.1:{port}/mcp) cannot be reached: ")
 
 
-async def test_an_address_that_refuses_us(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("login", "sent"),
+    [("", b"bearer very-secret"), ("ann:pass%40word-0123@", b"basic yw5uonbhc3nad29yzc0wmtiz")],
+)
+async def test_an_address_that_refuses_us(
+    login: str, sent: bytes, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
     asked: list[bytes] = []
 
     async def refuse(stream: anyio.abc.SocketStream) -> None:
@@ -113,7 +120,7 @@ async def test_an_address_that_refuses_us(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setenv("WEB_TOKEN", "very-secret")
     listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
-    url = f"http://127.0.0.1:{listener.extra(anyio.abc.SocketAttribute.local_port)}/mcp"
+    url = f"http://{login}127.0.0.1:{listener.extra(anyio.abc.SocketAttribute.local_port)}/mcp"
     said = ""
     async with anyio.create_task_group() as group:
         group.start_soon(listener.serve, refuse)
@@ -121,7 +128,10 @@ async def test_an_address_that_refuses_us(monkeypatch: pytest.MonkeyPatch) -> No
         group.cancel_scope.cancel()
     await listener.aclose()
     assert said.endswith("(it answered 401 Unauthorized)")
-    assert b"authorization: bearer very-secret" in asked[0].lower()
+    assert b"authorization: " + sent in asked[0].lower()
+    assert "127.0.0.1" in caplog.text
+    for secret in ("pass%40word", "pass@word", "very-secret"):
+        assert secret not in said + caplog.text
 
 
 async def test_a_variable_of_a_header_that_is_not_set() -> None:
@@ -135,6 +145,7 @@ def test_headers_come_from_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     address = Address("http://x", "A_TOKEN", (("X-Key", "A_KEY"),))
     assert headers(address) == {"X-Key": "key", "Authorization": "Bearer one-two-three"}
     assert secrets(address) == ("one-two-three",), "what is short would mask words"
+    assert secrets(Address("http://ann:pass%40word@x")) == ("pass@word", "pass%40word")
     assert secrets(Program(("x",), (("B", "literal"),), (("C", "A_TOKEN"),))) == ("literal", "one-two-three")
 
 

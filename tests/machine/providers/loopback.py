@@ -1,135 +1,164 @@
-"""A server on this machine that answers as it is told, byte by byte, over real HTTP.
+"""A server on this machine that answers as it is told, over real HTTP: uvicorn, in a process of its own.
 
-It runs on a loop of its own in a thread, so that a test can speak to it from asyncio and from trio.
+A process of the tests starts it when it first needs one, and shares it among its tests; each has a script of
+its own there, at an address of its own. It ends with the process that started it.
 """
 
-import asyncio
+import atexit
 import json
+import subprocess
+import sys
 import threading
-from collections import deque
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Any, Self
+from functools import cache
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any, Final, Self
 
 SSE = "text/event-stream"
-HOLD = object()
+HOLD: Final = {"do": "hold"}
 """In a body: send nothing more, and wait until the client leaves."""
-CUT = object()
+CUT: Final = {"do": "cut"}
 """In a body: close the connection amid the answer."""
+RESET: Final = {"do": "reset"}
+"""In a body: break the connection, so that what is on its way is lost."""
 
 
 @dataclass(frozen=True)
 class Wire:
-    """One answer: status, headers, and a body in pieces, each sent on its own."""
+    """One answer.
+
+    Attributes:
+        body: In pieces, each sent on its own as one chunk; among them HOLD, CUT, RESET and seconds to wait.
+        status: Of the answer.
+        headers: Besides the type.
+        type: Of the content.
+        raw: The body is all that is sent: status and headers too. Only for what no server would send, as
+            ASGI cannot: what is no HTTP.
+    """
 
     body: Sequence[Any] = ()
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict[str, str])
     type: str = SSE
+    raw: bool = False
+
+    def told(self) -> dict[str, Any]:
+        """Return it as the server takes it."""
+        body = [each.decode("latin-1") if isinstance(each, bytes) else each for each in self.body]
+        headers = {"content-type": self.type, **self.headers}
+        return {"status": self.status, "headers": headers, "body": body, "raw": self.raw}
 
 
 @dataclass
 class Heard:
-    """One request as it came in."""
+    """One request as it came in; ``begun``: when its answer began, in nanoseconds of the monotonic clock."""
 
     path: str
     headers: dict[str, str]
     body: Any
+    begun: int
+
+
+class _Server:
+    """The process of the server, and how it is spoken to."""
+
+    def __init__(self) -> None:
+        file = Path(__file__).with_name("loopback_server.py")
+        self.process = subprocess.Popen(
+            [sys.executable, str(file)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        atexit.register(self._end)
+        assert self.process.stdout is not None
+        self.port = int(self.process.stdout.readline())
+        self._line = HTTPConnection("127.0.0.1", self.port, timeout=60)
+        self._lock = threading.Lock()
+
+    def _end(self) -> None:
+        self._line.close()
+        with self.process:
+            assert self.process.stdin is not None
+            self.process.stdin.close()
+            self.process.wait(10)
+
+    def ask(self, op: str, **given: Any) -> dict[str, Any]:
+        """Do something in the server, and return what it says."""
+        with self._lock:
+            return _asked(self._line, op, given)
+
+    def wait(self, op: str, **given: Any) -> dict[str, Any]:
+        """Do something that takes its time, and keep nobody from asking meanwhile."""
+        with closing(HTTPConnection("127.0.0.1", self.port, timeout=60)) as line:
+            return _asked(line, op, given)
+
+
+def _asked(line: HTTPConnection, op: str, given: dict[str, Any]) -> dict[str, Any]:
+    line.request("POST", "/control", json.dumps({"op": op, **given}))
+    response = line.getresponse()
+    said = response.read()
+    assert response.status == 200, said
+    found: dict[str, Any] = json.loads(said)
+    return found
+
+
+@cache
+def _server() -> _Server:
+    return _Server()
+
+
+class _Waited:
+    """Something that happens at the server."""
+
+    def __init__(self, id: int, what: str) -> None:
+        self._id = id
+        self._what = what
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for it; tell whether it happened."""
+        return bool(_server().wait("wait", id=self._id, what=self._what, seconds=seconds)["happened"])
 
 
 class Loopback:
     """Answers requests in order; the last answer is repeated where ``forever`` says so.
 
     Attributes:
-        heard: The requests that came.
-        left: Is set when a client has left before its answer was over.
+        url: Where it is reached.
+        came: That a request has come.
+        left: That a client has left before its answer was over.
     """
 
     def __init__(self, *answers: Wire, forever: bool = False) -> None:
-        self.answers = deque(answers)
-        self.heard: list[Heard] = []
-        self.left = threading.Event()
-        self.connections = 0
+        self._answers = [each.told() for each in answers]
         self._forever = forever
-        self._loop = asyncio.new_event_loop()
-        self._ready = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._port = 0
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._port}"
+        self._over: dict[str, Any] | None = None
+        self._id = 0
+        self.url = ""
 
     def __enter__(self) -> Self:
-        self._thread.start()
-        assert self._ready.wait(10)
+        server = _server()
+        self._id = server.ask("script", answers=self._answers, forever=self._forever)["id"]
+        self.url = f"http://127.0.0.1:{server.port}/s/{self._id}"
+        self.came, self.left = _Waited(self._id, "came"), _Waited(self._id, "left")
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
+        self._over = _server().ask("over", id=self._id)
 
-    def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        server = self._loop.run_until_complete(asyncio.start_server(self._serve, "127.0.0.1", 0, backlog=512))
-        self._port = server.sockets[0].getsockname()[1]
-        self._ready.set()
-        self._loop.run_forever()
-        server.close()
-        for task in (tasks := asyncio.all_tasks(self._loop)):
-            task.cancel()
-        self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
-        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
-        self._loop.close()
+    @property
+    def heard(self) -> list[Heard]:
+        """The requests that came, also when the server is over."""
+        return [Heard(**each) for each in self._said()["heard"]]
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.connections += 1
-        try:
-            while await self._one(reader, writer):
-                pass
-        except (ConnectionError, asyncio.IncompleteReadError):
-            self.left.set()
-        except asyncio.CancelledError:
-            pass  # the server stops
-        finally:
-            writer.close()
+    @property
+    def connections(self) -> int:
+        """How many connections these came over."""
+        count: int = self._said()["connections"]
+        return count
 
-    async def _one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        head = await reader.readline()
-        if not head:
-            return False
-        headers: dict[str, str] = {}
-        while (line := await reader.readline()) not in (b"\r\n", b""):
-            name, _, value = line.decode("latin-1").partition(":")
-            headers[name.strip().lower()] = value.strip()
-        body = await reader.readexactly(int(headers.get("content-length", 0)))
-        self.heard.append(Heard(head.split()[1].decode(), headers, json.loads(body) if body else None))
-        if not self.answers:
-            answer = Wire(
-                [b'{"error": {"message": "the test has no more answers"}}'], 400, type="application/json"
-            )
-        else:
-            answer = self.answers[0] if self._forever and len(self.answers) == 1 else self.answers.popleft()
-        return await self._answer(answer, reader, writer)
-
-    async def _answer(self, answer: Wire, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        sent = {"content-type": answer.type, "transfer-encoding": "chunked", **answer.headers}
-        lines = "".join(f"{name}: {value}\r\n" for name, value in sent.items())
-        writer.write(f"HTTP/1.1 {answer.status} Scripted\r\n{lines}\r\n".encode())
-        for piece in answer.body:
-            if piece is CUT:
-                await writer.drain()
-                return False
-            if piece is HOLD:
-                await writer.drain()
-                await reader.read(1)
-                self.left.set()
-                return False
-            writer.write(b"%x\r\n%s\r\n" % (len(piece), piece))
-            await writer.drain()
-        writer.write(b"0\r\n\r\n")
-        await writer.drain()
-        return True
+    def _said(self) -> dict[str, Any]:
+        return self._over if self._over is not None else _server().ask("heard", id=self._id)
 
 
 def events(*items: Any, named: bool = False, done: bool = False) -> list[bytes]:
@@ -146,7 +175,7 @@ def refused(status: int, body: Any, headers: dict[str, str] | None = None) -> Wi
     return Wire([json.dumps(body).encode()], status, headers or {}, "application/json")
 
 
-def every_cut(frames: Sequence[bytes]) -> Iterable[tuple[int, list[Any]]]:
+def every_cut(frames: Sequence[bytes], how: Any = CUT) -> Iterable[tuple[int, list[Any]]]:
     """Yield a stream cut behind each of its events, with how many came."""
     for count in range(len(frames)):
-        yield count, [*frames[:count], CUT]
+        yield count, [*frames[:count], how]

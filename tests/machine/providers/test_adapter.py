@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from typing import Any
 
 import anyio
+import httpcore2
 import pytest
 from anyio.to_thread import run_sync
 from tests.machine.providers.asking import KEY, ask, model_of
@@ -29,6 +30,7 @@ from turnchart.machine.entries import Frozen
 from turnchart.machine.messages import Image, UserMessage
 from turnchart.machine.models import RequestConfig
 from turnchart.machine.providers import ProviderModel
+from turnchart.machine.providers.routes import CONNECTING
 from turnchart.testing import check_model
 
 # The clients of providers leave finished generators to the collector, which trio complains of.
@@ -39,14 +41,14 @@ PATIENCE = 10
 """Seconds that a test waits for what happens at once."""
 
 
-QUICK = [("chat", "asyncio"), ("chat", "trio"), ("responses", "asyncio"), ("anthropic", "asyncio")]
-"""What every run tries; the other pairs take their time in the trials."""
+SLOW = ["google"]
+"""Whose client takes seconds for this; it is left to the trials."""
 
 
 @pytest.mark.parametrize(
     ("format", "backend"),
     [
-        pytest.param(format, backend, marks=() if (format, backend) in QUICK else pytest.mark.slow)
+        pytest.param(format, backend, marks=pytest.mark.slow if format in SLOW else ())
         for format in FORMATS
         for backend in ("asyncio", "trio")
     ],
@@ -75,6 +77,21 @@ async def test_an_abort_closes_the_connection_at_once_and_keeps_what_came(format
             assert agent.state is State.IDLE
 
 
+@pytest.mark.parametrize("format", FORMATS)
+async def test_an_abort_before_anything_came_closes_the_connection_too(format: str) -> None:
+    with Loopback(Wire([HOLD], raw=True)) as server:
+        async with Agent(model_of(format, server)) as agent:
+            agent.follow_up("hi")
+            with anyio.fail_after(PATIENCE):
+                assert await run_sync(server.came.wait, PATIENCE)
+                agent.abort("user")
+                await agent.idle()
+                assert await run_sync(server.left.wait, PATIENCE), "the server sees the client leave"
+            kinds = [entry.type for entry in agent.session.entries]
+            assert "assistant/message" not in kinds
+            assert kinds[-1] == "turn/end"
+
+
 def _cut_at_answer(agent: Agent, data: Mapping[str, Any]) -> None:
     if getattr(data.get("chunk"), "text", "") == "answer":
         agent.abort("user")
@@ -86,6 +103,34 @@ async def test_a_stream_that_falls_silent_times_out() -> None:
         assert answer.failure is not None
         assert answer.failure.kind == "timeout"
         assert await run_sync(server.left.wait, PATIENCE)
+
+
+async def test_a_server_that_says_nothing_at_all_times_out() -> None:
+    for format in FORMATS:
+        with Loopback(Wire([HOLD], raw=True)) as server:
+            answer = await ask(model_of(format, server, idle_timeout=0.3 if format == "google" else 0.05))
+            assert answer.failure is not None
+            assert answer.failure.kind == "timeout"
+            assert await run_sync(server.left.wait, PATIENCE), format
+
+
+@pytest.mark.parametrize("format", ["chat", "responses", "anthropic"])
+async def test_a_server_that_cannot_be_reached_is_not_waited_for_as_long_as_an_answer(
+    format: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits: list[Any] = []
+
+    async def connect(*_: object, **given: Any) -> Any:
+        limits.append(given["timeout"])
+        raise httpcore2.ConnectTimeout("nobody there")
+
+    monkeypatch.setattr("httpcore2._backends.auto.AutoBackend.connect_tcp", connect)
+    id, path, _ = FORMATS[format]
+    model = ProviderModel(id, base_url="http://127.0.0.1:1" + path, api_key=KEY)
+    answer = await ask(model)
+    assert answer.failure is not None
+    assert answer.failure.kind in ("timeout", "connection")
+    assert limits == [CONNECTING]
 
 
 async def test_the_client_does_not_retry() -> None:
@@ -204,6 +249,38 @@ async def test_a_key_stands_nowhere(caplog: pytest.LogCaptureFixture) -> None:
     lines = [entry.line() for entry in session.entries]
     assert all(KEY not in str(text) for text in [*said, *lines, caplog.text])
     assert any("the key *** is wrong" in str(line) for line in lines)
+
+
+async def test_a_password_in_an_address_is_sent_and_stands_nowhere(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    said: list[str] = []
+    for format in FORMATS:
+        with Loopback(*wires(format, [Reply("hi"), Failure("auth")])) as server:
+            address = server.url.replace("http://", "http://ann:pass%40word-0123@")
+            model = model_of(format, server, base_url=address + FORMATS[format][1])
+            async with Agent(model, retry=ONE_TRY) as agent:
+                said += [repr(await agent.prompt(text)) for text in ("a", "b")]
+            said += [str(entry) for entry in agent.session.entries]
+        assert server.heard[0].headers["authorization"] == "Basic YW5uOnBhc3NAd29yZC0wMTIz", format
+    assert "127.0.0.1" in caplog.text
+    for secret in ("pass%40word", "pass@word"):
+        assert secret not in "\n".join([*said, caplog.text])
+
+
+async def test_half_a_character_is_sent_as_one_that_nobody_knows() -> None:
+    @tool(name="list", description="Names \ud83d of files.")
+    async def names() -> str:
+        return "a.txt"
+
+    script = [Reply(tool_calls=[ToolCall("list", {}, id="c1")]), Reply("x")]
+    for format in FORMATS:
+        with Loopback(*wires(format, script)) as server:
+            async with Agent(model_of(format, server), tools=[names], prompt="So \ud83d.") as agent:
+                turn = await agent.prompt("hi \ud83d")
+        assert (turn.text, turn.error) == ("x", None)
+        body = str(server.heard[1].body)
+        for text in ("So \ufffd.", "hi \ufffd", "Names \ufffd of files."):
+            assert text in body, format
 
 
 async def test_a_turn_with_tools_runs_over_the_wire() -> None:

@@ -7,11 +7,11 @@ import pytest
 from pydantic_ai import messages as theirs
 from pydantic_ai.usage import RequestUsage
 from tests.machine.providers.asking import ask, model_of
-from tests.machine.providers.loopback import Loopback, Wire, events, every_cut, refused
+from tests.machine.providers.loopback import RESET, Loopback, Wire, events, every_cut, refused
 from tests.machine.providers.wire_formats import FORMATS
 
 from turnchart.machine import Reply, ToolCall
-from turnchart.machine.messages import ToolResultMessage
+from turnchart.machine.messages import ToolResultMessage, UserMessage
 from turnchart.machine.providers import from_provider
 from turnchart.machine.providers.answers import usage_of
 from turnchart.machine.stream import Answer
@@ -60,6 +60,55 @@ async def test_a_stream_that_is_cut_anywhere_is_incomplete_and_keeps_what_came(f
 
 
 @pytest.mark.parametrize("format", FORMATS)
+async def test_a_connection_that_is_reset_anywhere_makes_no_answer_up(format: str) -> None:
+    frames = FORMATS[format][2](FULL)
+    cuts = list(every_cut(frames, RESET))
+    with Loopback(*[Wire(body) for _, body in cuts]) as server:
+        for count, _ in cuts:
+            answer = await ask(model_of(format, server))
+            if answer.failure is None:
+                assert count >= len(frames) - 2
+                assert answer.message("m", 1.0, "c").tool_calls == tuple(FULL.tool_calls)
+            else:
+                assert answer.failure.kind in ("connection", "incomplete_stream")
+                assert "Hello there".startswith(shown(answer))
+
+
+@pytest.mark.parametrize("format", FORMATS)
+async def test_a_slow_stream_is_whole(format: str) -> None:
+    body: list[Any] = []
+    for frame in FORMATS[format][2](FULL):
+        body += [0.002, frame[:7], frame[7:]]
+    answer = await answered(format, Wire(body))
+    said = answer.message("m", 1.0, "c")
+    assert (answer.failure, said.text, said.tool_calls) == (None, "Hello there", tuple(FULL.tool_calls))
+
+
+BEGUN = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+NO_HTTP: list[list[Any]] = [
+    [],
+    [RESET],
+    [b"\x16\x03\x01\x02\x00 this is TLS, or whatever"],
+    [b"HTTP/1.1 OK 200\r\n\r\n"],
+    [b"HTTP/1.1 200 OK\r\ncontent-type text/event-stream\r\n\r\n"],
+    [BEGUN, b"zz\r\n"],
+    [BEGUN, b"ffffff\r\ndata: "],
+    [BEGUN.replace(b"transfer-encoding: chunked", b"content-length: 9"), b"data"],
+    [BEGUN.replace(b"\r\n\r\n", b"\r\ncontent-encoding: gzip\r\n\r\n"), b"5\r\nno gz\r\n0\r\n\r\n"],
+]
+
+
+@pytest.mark.parametrize("format", FORMATS)
+async def test_what_is_no_http_is_a_failure_worth_a_retry(format: str) -> None:
+    with Loopback(*[Wire(body, raw=True) for body in NO_HTTP]) as server:
+        model = model_of(format, server)
+        for body in NO_HTTP:
+            failure = (await ask(model)).failure
+            assert failure is not None
+            assert (body, failure.kind) == (body, "connection"), "nothing of an answer had come"
+
+
+@pytest.mark.parametrize("format", FORMATS)
 async def test_an_end_that_nobody_announced_is_a_cut(format: str) -> None:
     frames = FORMATS[format][2](SHORT)
     text = next(i for i, frame in enumerate(frames) if b"Hello" in frame)
@@ -104,6 +153,21 @@ async def test_an_error_within_a_stream_has_its_kind(format: str) -> None:
     answer = await answered(format, Wire([*frames[:1], *events(item, named=format != "chat")]))
     assert answer.failure is not None
     assert answer.failure.kind == "overloaded"
+
+
+@pytest.mark.parametrize("format", FORMATS)
+async def test_a_character_that_is_cut_in_two_is_one(format: str) -> None:
+    call = ToolCall("add", {"\ud83d": ["\ude00"]}, id="call_1")
+    reply = Reply(chunks=["It \ud83d", "\ude00 ", "\ud83d", "."], thinking="\ud83d", tool_calls=[call])
+    frames = FORMATS[format][2](reply)
+    with Loopback(Wire(frames), Wire(frames)) as server:
+        model = model_of(format, server)
+        said = (await ask(model)).message(model.id, 1.0, "c")
+        assert said.text == "It \N{GRINNING FACE} \N{REPLACEMENT CHARACTER}."
+        await ask(model, [said, UserMessage("and?")])
+    assert "It \N{GRINNING FACE} " in str(server.heard[1].body)
+    if format == "anthropic":
+        assert "signed" in str(server.heard[1].body), "the thought still has its signature"
 
 
 async def test_a_call_whose_arguments_come_among_those_of_another_keeps_them() -> None:
@@ -183,6 +247,22 @@ def test_usage_counts_what_was_cached_once() -> None:
     given = RequestUsage(input_tokens=100, cache_read_tokens=30, cache_write_tokens=20, output_tokens=7)
     assert usage_of(given) == {"input": 50, "output": 7, "cache_read": 30, "cache_write": 20}
     assert usage_of(RequestUsage()) == {}
+
+
+async def test_usage_that_is_told_again_and_again_counts_once() -> None:
+    def chunk(text: str, out: int, finish: str | None = None) -> dict[str, Any]:
+        usage = {"prompt_tokens": 5, "completion_tokens": out, "total_tokens": 5 + out}
+        choice = {"index": 0, "delta": {"content": text}, "finish_reason": finish}
+        return {**_CHUNK, "choices": [choice], "usage": usage}
+
+    body = events(chunk("a", 1), chunk("b", 2), chunk("", 2, "stop"), done=True)
+    with Loopback(Wire(body), Wire(body)) as server:
+        model = model_of("chat", server)
+        answer = await ask(model)
+        assert answer.usage == {"input": 5, "output": 2}
+        await ask(model, settings={"extra": {"extra_body": {"own": 1}}})
+    assert [heard.body["stream_options"] for heard in server.heard] == [{"include_usage": True}] * 2
+    assert server.heard[1].body["own"] == 1
 
 
 async def test_the_cost_is_said_where_the_price_is_known() -> None:

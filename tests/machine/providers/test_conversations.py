@@ -3,6 +3,7 @@
 from base64 import b64encode
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_ai import messages as theirs
@@ -19,11 +20,11 @@ from turnchart.machine.messages import (
     UserMessage,
 )
 from turnchart.machine.providers import from_provider, to_provider
-from turnchart.machine.providers.conversations import NO_RESULT, paired
+from turnchart.machine.providers.conversations import BLANK, NO_OUTPUT, NO_RESULT, paired
 from turnchart.machine.providers.replay import replay_of
 
 MODEL = "anthropic:claude-sonnet-5"
-TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12).filter(str.strip)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=4), inner, max_size=2),
@@ -74,6 +75,18 @@ def test_what_a_model_reads_goes_over_and_comes_back(groups: list[list[Message]]
     assert from_provider(to_provider(told, MODEL, "anthropic"), MODEL) == told
 
 
+@given(st.text(st.sampled_from(["a", "ü", "\ud83d", "\ude00"]), min_size=1), st.booleans())
+def test_whatever_was_said_can_be_written(text: str, same: bool) -> None:
+    content: list[Block] = [Thinking(text, "sig"), Text(text), ToolCall(text, {text: [text]}, id="c1")]
+    sealed: list[dict[str, Any]] = [{}, {"id": text}, {}, {"part": {"content": text, "part_kind": "text"}}]
+    replay = replay_of(content, sealed, "anthropic", None, None, None) if same else None
+    told = [
+        UserMessage([Text(text), Text(text)]), AssistantMessage(content, model=MODEL, replay=replay),
+        ToolResultMessage("c1", text, text),
+    ]  # fmt: skip
+    assert theirs.ModelMessagesTypeAdapter.dump_json(to_provider(told, MODEL, "anthropic"))
+
+
 def parts(messages: list[theirs.ModelMessage]) -> list[Any]:
     return [part for each in messages for part in each.parts]
 
@@ -89,6 +102,62 @@ def test_a_signature_alone_lets_the_same_model_read_its_thought() -> None:
     said = AssistantMessage([Thinking("hm", "sig"), Text("hi")], model=MODEL)
     first = parts(to_provider([said], MODEL, "anthropic"))[0]
     assert (first.content, first.signature, first.provider_name) == ("hm", "sig", "anthropic")
+
+
+def test_an_id_that_was_used_before_is_another_one_on_the_wire() -> None:
+    told: list[Message] = []
+    for number in range(3):
+        calls = [ToolCall("add", {}, id="call_0"), ToolCall("add", {}, id=f"own_{number}")]
+        told += [UserMessage("go"), AssistantMessage(calls, model="ollama:small", stop_reason="tool_calls")]
+        told += [ToolResultMessage(call.id, "add", f"{call.id} of {number}") for call in calls]
+    found = parts(to_provider(told, MODEL, "anthropic"))
+    asked = [part.tool_call_id for part in found if part.part_kind == "tool-call"]
+    answers = {part.tool_call_id: part.content for part in found if part.part_kind == "tool-return"}
+    assert asked[0] == "call_0", "the first keeps it"
+    assert [answers[id] for id in asked] == [
+        "call_0 of 0", "own_0 of 0", "call_0 of 1", "own_1 of 1", "call_0 of 2", "own_2 of 2",
+    ]  # fmt: skip
+    assert to_provider(told, MODEL, "anthropic") == to_provider(told, MODEL, "anthropic"), "caches rely on it"
+
+
+@pytest.mark.parametrize("blank", ["", " \n"])
+def test_blank_text_which_some_providers_refuse_is_left_out_or_told(blank: str) -> None:
+    calls = [ToolCall("add", {}, id="c1"), ToolCall("add", {}, id="c2"), ToolCall("add", {}, id="c3")]
+    told: list[Message] = [
+        UserMessage(blank),
+        UserMessage([Text(blank), Text("x")]),
+        AssistantMessage([Text(blank), *calls], model=MODEL, stop_reason="tool_calls"),
+        ToolResultMessage("c1", "add", blank),
+        ToolResultMessage("c2", "add", [Text(blank), Text("y")]),
+        ToolResultMessage("c3", "add", ()),
+        AssistantMessage([Text(blank)], model=MODEL),
+        UserMessage("end"),
+    ]
+    found = parts(to_provider(told, MODEL, "anthropic"))
+    said = [(part.part_kind, getattr(part, "content", None)) for part in found]
+    assert said == [
+        ("user-prompt", BLANK), ("user-prompt", "x"), *[("tool-call", None)] * 3,
+        ("tool-return", NO_OUTPUT), ("tool-return", "y"), ("tool-return", NO_OUTPUT),
+        ("user-prompt", "end"),
+    ]  # fmt: skip
+
+
+def test_blank_text_that_a_provider_counts_on_stays() -> None:
+    thoughts: list[Block] = [Thinking("a", "s1"), Text(" "), Thinking("b", "s2"), Text("x")]
+    signed = [{"signature": "s1"}, {}, {"signature": "s2"}, {}]
+    between = AssistantMessage(
+        thoughts, model=MODEL, replay=replay_of(thoughts, signed, "anthropic", None, None, None)
+    )
+    content = [Text(" ")]
+    named = AssistantMessage(
+        content, model=MODEL, replay=replay_of(content, [{"id": "msg_1"}], "openai", None, None, None)
+    )
+    sealed = {"content": "", "provider_details": {"thought_signature": "s"}, "part_kind": "text"}
+    content = [Text("y")]
+    kept: list[dict[str, Any]] = [{}, {"part": {**sealed, "provider_name": "google"}}]
+    last = AssistantMessage(content, model=MODEL, replay=replay_of(content, kept, "google", None, None, None))
+    found = parts(to_provider([between, named, last], MODEL))
+    assert [part.content for part in found] == ["a", " ", "b", "x", " ", "y", ""]
 
 
 def test_a_thought_that_was_cut_off_has_no_signature_and_is_left_out() -> None:

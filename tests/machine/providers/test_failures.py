@@ -37,6 +37,7 @@ def http(status: int, message: str = "no", code: str | None = None, **more: str)
         (theirs.UserError("this model takes no images"), "invalid_request"),
         (httpx2.ReadTimeout("late"), "timeout"),
         (httpx2.ConnectError("refused"), "connection"),
+        (httpx2.DecodingError("no gzip"), "connection"),
         (ConnectionResetError(), "connection"),
         (http(408), "timeout"),
         (http(409), "invalid_request"),

@@ -15,7 +15,7 @@ from tests.machine.providers.native_frames import (
 from tests.machine.providers.wire_formats import wires
 
 from turnchart.machine import Agent, Reply, Session, ToolCall, tool
-from turnchart.machine.entries import Frozen
+from turnchart.machine.entries import Frozen, freeze
 from turnchart.machine.messages import AssistantMessage
 from turnchart.machine.providers.native_tools import NATIVE, native_tools
 from turnchart.machine.toolbox import AT_PROVIDER, provider_tool
@@ -135,3 +135,58 @@ def test_each_has_its_class() -> None:
     assert [type(each) for each in asked] == [NATIVE["web_fetch"]]
     with pytest.raises(ValueError, match="no provider runs 'x'; the tools of providers are: code_execution"):
         native_tools([Frozen(name="x", at_provider=True)])
+
+
+# -- options --
+
+SEARCH: dict[str, Any] = {
+    "allowed_domains": ["example.org"], "max_uses": 3, "user_location": {"city": "Bern", "country": "CH"},
+}  # fmt: skip
+
+
+async def test_anthropic_is_asked_to_keep_to_the_options() -> None:
+    fetch = provider_tool(
+        "web_fetch", blocked_domains=["a.org"], enable_citations=True, max_content_tokens=900
+    )
+    with Loopback(*wires("anthropic", [Reply("Yes.")])) as server:
+        model = model_of("anthropic", server)
+        async with Agent(model, tools=[provider_tool("web_search", **SEARCH), fetch]) as agent:
+            await agent.prompt("Hi.")
+    [heard] = server.heard
+    search, fetched = sorted(heard.body["tools"], key=lambda each: each["name"], reverse=True)
+    assert (search["allowed_domains"], search["max_uses"]) == (["example.org"], 3)
+    assert search["user_location"] == {"type": "approximate", "city": "Bern", "country": "CH"}
+    assert (fetched["blocked_domains"], fetched["citations"], fetched["max_content_tokens"]) == (
+        ["a.org"], {"enabled": True}, 900,
+    )  # fmt: skip
+    [header] = [entry.data for entry in agent.session.entries if entry.type == "request/header"]
+    assert [spec["options"] for spec in header["tools"] if spec["name"] == "web_search"] == [freeze(SEARCH)]
+
+
+async def test_openai_is_asked_to_keep_to_the_options() -> None:
+    search = provider_tool(
+        "web_search", allowed_domains=["example.org"], search_context_size="low", external_web_access=False
+    )
+    code = provider_tool("code_execution", files=["file-1"])
+    with Loopback(*wires("responses", [Reply("Yes.")])) as server:
+        async with Agent(model_of("responses", server), tools=[search, code]) as agent:
+            await agent.prompt("Hi.")
+    [heard] = server.heard
+    asked, ran = sorted(heard.body["tools"], key=lambda each: each["type"], reverse=True)
+    assert (asked["filters"], asked["search_context_size"], asked["external_web_access"]) == (
+        {"allowed_domains": ["example.org"]}, "low", False,
+    )  # fmt: skip
+    assert ran["container"]["file_ids"] == ["file-1"]
+
+
+async def test_a_provider_that_cannot_keep_to_an_option_is_not_asked() -> None:
+    with Loopback() as server:
+        model = model_of("responses", server)
+        async with Agent(model, tools=[provider_tool("web_search", max_uses=2)]) as agent:
+            turn = await agent.prompt("Hi.")
+    assert turn.reason == "error"
+    assert (
+        f"at the provider of {model.id}, web_search cannot be asked to keep to max_uses; leave it out"
+        in str(turn.error)
+    )
+    assert server.heard == []

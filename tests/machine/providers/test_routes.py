@@ -82,4 +82,5 @@ def test_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_nothing_shows_the_key() -> None:
     assert "secret" not in repr(Route(api_key="secret-key"))
-    assert Route("https://user:pw@host/v1").password == "pw"
+    route = Route("https://user:p%40w@host/v1", api_key="key")
+    assert route.secrets("openai") == ("key", "p@w", "p%40w")

@@ -3,7 +3,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnchart.machine.providers.wire_names import LONGEST_ID, LONGEST_NAME, WireNames, wire_id
+from turnchart.machine.providers.wire_names import LONGEST_ID, LONGEST_NAME, WireIds, WireNames, wire_id
 
 
 def test_a_dot_becomes_two_lines() -> None:
@@ -33,6 +33,17 @@ def test_every_id_fits_and_stays_apart(ids: list[str]) -> None:
     assert len({wire_id(id) for id in ids}) == len(ids)
     assert all(re.fullmatch(r"[A-Za-z0-9_-]+", wire_id(id)) for id in ids)
     assert all(len(wire_id(id)) <= LONGEST_ID for id in ids)
+
+
+@given(st.lists(st.text(st.sampled_from("ab. "), max_size=3)))
+def test_no_two_calls_have_one_id_and_every_result_finds_its_call(given: list[str]) -> None:
+    ids, found = WireIds(), set[str]()
+    for id in given:
+        wire = ids.call(id)
+        assert ids.result(id) == wire
+        assert len(wire) <= LONGEST_ID
+        found.add(wire)
+    assert len(found) == len(given)
 
 
 def test_an_id_that_fits_stays() -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
+from turnchart.machine.characters import whole_json
 from turnchart.machine.driver import first_error
 from turnchart.machine.errors import McpError, text_of
 from turnchart.machine.mcp.results import outcome_of_result
@@ -200,10 +201,16 @@ class Connection:
         while True:
             await self._stale.wait()
             self._stale = anyio.Event()
-            try:
-                await self._list(client)
-            except Exception as error:  # noqa: BLE001  # the tools that are known stay
-                _log.warning("MCP server %s cannot list its tools again: %s", self.name, text_of(error))
+            wrong = ""
+            with anyio.move_on_after(self._timeout) as scope:
+                try:
+                    await self._list(client)
+                except Exception as error:  # noqa: BLE001  # the tools that are known stay
+                    wrong = text_of(error) or type(error).__name__
+            if scope.cancelled_caught:
+                wrong = f"it did not answer within {self._timeout:g} seconds"
+            if wrong:
+                _log.warning("MCP server %s cannot list its tools again: %s", self.name, wrong)
             if not self._stale.is_set():
                 self._fresh.set()
 
@@ -247,7 +254,9 @@ class Connection:
         for last in (False, True):
             assert attempt.client is not None, "who is up has a client"
             try:
-                result = await attempt.client.call_tool(tool, args, progress_callback=partial(_progress, ctx))
+                result = await attempt.client.call_tool(
+                    tool, whole_json(args), progress_callback=partial(_progress, ctx)
+                )
                 return outcome_of_result(result)
             except MCPError as error:
                 if last or not self._forgot(error):

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final, Self, TypeAlias, cast
-from urllib.parse import urlsplit
+
+from turnchart.machine.addresses import without_login
 
 if TYPE_CHECKING:  # a flow with servers is checked without the code of tools
     from turnchart.machine.tools import Execution
@@ -53,8 +54,7 @@ class Address:
     headers_env: tuple[tuple[str, str], ...] = ()
 
     def __str__(self) -> str:
-        parts = urlsplit(self.url)
-        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"  # as above
+        return without_login(self.url).partition("?")[0]  # as above
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TextIO, cast
 
 import anyio
 
+from turnchart.machine.addresses import login_of, without_login
 from turnchart.machine.errors import McpError
 from turnchart.machine.mcp.servers import Address, Program
 from turnchart.machine.world import passed_environment
@@ -188,10 +189,12 @@ async def _address(address: Address, words: LastWords, limit: float) -> AsyncGen
     from mcp.client.streamable_http import streamable_http_client
 
     limits = httpx2.Timeout(limit, read=None)  # calls have time limits of their own
+    login = login_of(address.url)
+    auth = None if login is None else (login.user, login.password)
     hooks: Mapping[str, list[Any]] = {"response": [words.response]}
     async with (
-        httpx2.AsyncClient(headers=headers(address), timeout=limits, event_hooks=hooks) as client,
-        streamable_http_client(address.url, http_client=client) as streams,
+        httpx2.AsyncClient(headers=headers(address), auth=auth, timeout=limits, event_hooks=hooks) as client,
+        streamable_http_client(without_login(address.url), http_client=client) as streams,
     ):
         yield streams
 
@@ -215,7 +218,8 @@ def secrets(where: Program | Address) -> tuple[str, ...]:
         literal = [value for _, value in where.env]
     else:
         names = [where.bearer_env, *(ours for _, ours in where.headers_env)]
-        literal = []
+        login = login_of(where.url)
+        literal = list(login.secrets) if login is not None else []
     values = [*literal, *(os.environ.get(name, "") for name in names)]
     return tuple(value for value in values if len(value) > 5)
 

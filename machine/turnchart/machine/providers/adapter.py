@@ -13,6 +13,7 @@ from anyio.lowlevel import RunVar
 from anyio.to_thread import run_sync
 
 from turnchart.machine.abort import AbortSignal
+from turnchart.machine.characters import whole, whole_json
 from turnchart.machine.entries import Frozen
 from turnchart.machine.errors import UnknownModel
 from turnchart.machine.json_parameters import plain_json
@@ -162,7 +163,7 @@ class ProviderModel:
             return
         try:
             told = _conversation(request, model, names)
-            asked = self._settings(request)
+            asked = self._settings(request, held)
             reading, said = Reading(names), Segments()
             while said.goes_on:
                 opening = model_request_stream(
@@ -196,17 +197,23 @@ class ProviderModel:
 
     def _secrets(self) -> tuple[str, ...]:
         provider = self.id.partition(":")[0]
-        return (self.route.key(provider) or "", self.route.password)
+        return self.route.secrets(provider)
 
-    def _settings(self, request: ModelRequest) -> "ModelSettings":
+    def _settings(self, request: ModelRequest, held: Connection) -> "ModelSettings":
         """Return what is asked of the provider; what a flow says as ``extra`` goes over as it is."""
-        given: dict[str, Any] = {"timeout": self.idle_timeout}
+        given: dict[str, Any] = {"timeout": held.timeout(self.idle_timeout)}
         given |= plain_json({name: value for name, value in request.settings.items() if name != "extra"})
         if request.thinking is not None:
             given["thinking"] = request.thinking if request.thinking != "off" else False
         extra: Any = request.settings.get("extra")
         given |= plain_json(extra) if isinstance(extra, Mapping) else {}
         given["max_retries"] = 0
+        if held.chat:  # what servers say more than once is a total, and not every server may be asked for it
+            given["openai_continuous_usage_stats"] = True
+            given["extra_body"] = {
+                "stream_options": {"include_usage": True},
+                **(given.get("extra_body") or {}),
+            }
         return given  # type: ignore[return-value]  # pyright: ignore[reportReturnType]  # open, as ``extra`` is
 
     def _parameters(self, request: ModelRequest) -> "tuple[WireNames, ModelRequestParameters]":
@@ -222,14 +229,15 @@ class ProviderModel:
             tools = [
                 ToolDefinition(
                     name=names.wire(spec["name"]),
-                    description=spec["description"] or None,
-                    parameters_json_schema=plain_json(spec["schema"]),
+                    description=whole(spec["description"]) or None,
+                    parameters_json_schema=whole_json(plain_json(spec["schema"])),
                 )
                 for spec in here
             ]
-            self._params = (request.tools, names, tools, native_tools(request.tools))
+            whose = self._held.model.system if self._held is not None else ""
+            self._params = (request.tools, names, tools, native_tools(request.tools, whose))
         _, names, tools, native = self._params
-        system = [InstructionPart(content=request.system)] if request.system else []
+        system = [InstructionPart(content=whole(request.system))] if request.system.strip() else []
         return names, ModelRequestParameters(
             function_tools=list(tools), native_tools=list(native), instruction_parts=system
         )

@@ -9,6 +9,7 @@ from pydantic_ai import messages as theirs
 from pydantic_ai.models import StreamedResponse
 from pydantic_ai.usage import RequestUsage
 
+from turnchart.machine.characters import Halves, whole, whole_json
 from turnchart.machine.messages import (
     AssistantMessage,
     Block,
@@ -45,10 +46,12 @@ _CUT: Final = "the stream ended before the answer did"
 class Reading:
     """Turns the events of one answer into chunks. A part of theirs is a block of ours, of the same number."""
 
-    __slots__ = ("_calls", "_names")
+    __slots__ = ("_calls", "_halves", "_names")
 
     def __init__(self, names: WireNames) -> None:
         self._names = names
+        self._halves: dict[int, Halves] = {}
+        """By block, where a piece has come that is not plain ASCII."""
         self._calls: dict[int, bool] = {}
         """The calls that are not closed yet; True where the arguments are sent at their end."""
 
@@ -57,18 +60,36 @@ class Reading:
         if isinstance(event, theirs.PartDeltaEvent):
             delta: Any = event.delta
             if delta.__class__ is theirs.TextPartDelta:
-                return (TextDelta(delta.content_delta, event.index),) if delta.content_delta else ()
+                text = self._whole(delta.content_delta, event.index)
+                return (TextDelta(text, event.index),) if text else ()
             if delta.__class__ is theirs.ThinkingPartDelta:
-                return (ThinkingDelta(delta.content_delta, event.index),) if delta.content_delta else ()
+                text = self._whole(delta.content_delta, event.index)
+                return (ThinkingDelta(text, event.index),) if text else ()
             return self._arguments(event.index, delta.args_delta)
         begin = _EVENTS.get(event.__class__)
         return begin(self, event) if begin is not None else ()
+
+    def _whole(self, piece: str | None, index: int) -> str:
+        """Return what of a block is new, with every character in one piece."""
+        if not piece:
+            return ""
+        halves = self._halves.get(index)
+        if halves is None:
+            if piece.isascii():
+                return piece
+            halves = self._halves[index] = Halves()
+        return halves.take(piece)
+
+    def _rest(self, index: int) -> str:
+        halves = self._halves.get(index)
+        return "" if halves is None else halves.rest()
 
     def _arguments(self, index: int, given: str | Mapping[str, Any] | None) -> Iterable[Chunk]:
         if not given or self._calls.get(index, True):
             return ()
         if isinstance(given, str):
-            return (ToolCallDelta(given, index),)
+            text = self._whole(given, index)
+            return (ToolCallDelta(text, index),) if text else ()
         self._calls[index] = True
         return ()
 
@@ -77,12 +98,12 @@ class Reading:
         match part:
             case theirs.TextPart():
                 yield BlockStart("text", index)
-                if part.content:
-                    yield TextDelta(part.content, index)
+                if text := self._whole(part.content, index):
+                    yield TextDelta(text, index)
             case theirs.ThinkingPart():
                 yield BlockStart("thinking", index)
-                if part.content:
-                    yield ThinkingDelta(part.content, index)
+                if text := self._whole(part.content, index):
+                    yield ThinkingDelta(text, index)
             case theirs.ToolCallPart():
                 self._calls[index] = False
                 yield BlockStart("tool_call", index, part.tool_call_id, self._names.own(part.tool_name))
@@ -90,18 +111,26 @@ class Reading:
             case _:
                 pass
 
-    def _end(self, event: theirs.PartEndEvent) -> Iterable[Chunk]:
+    def _end(self, event: theirs.PartEndEvent) -> Iterator[Chunk]:
         """Close a text or a thought; a call may get more arguments while the next one has begun."""
-        if isinstance(event.part, theirs.ThinkingPart):
-            return (BlockEnd(event.index, event.part.signature),)
-        return (BlockEnd(event.index),) if isinstance(event.part, theirs.TextPart) else ()
+        index, part = event.index, event.part
+        if isinstance(part, theirs.ThinkingPart):
+            if rest := self._rest(index):
+                yield ThinkingDelta(rest, index)
+            yield BlockEnd(index, part.signature)
+        elif isinstance(part, theirs.TextPart):
+            if rest := self._rest(index):
+                yield TextDelta(rest, index)
+            yield BlockEnd(index)
 
     def rest(self, response: theirs.ModelResponse) -> Iterator[Chunk]:
         """Yield what closes the calls of an answer that is complete."""
-        for index, whole in self._calls.items():
+        for index, at_once in self._calls.items():
             part = response.parts[index] if index < len(response.parts) else None
-            if whole and isinstance(part, theirs.ToolCallPart):
-                yield ToolCallDelta(part.args_as_json_str(), index)
+            if at_once and isinstance(part, theirs.ToolCallPart):
+                yield ToolCallDelta(json.dumps(_object(part)), index)
+            elif rest := self._rest(index):
+                yield ToolCallDelta(rest, index)
             yield BlockEnd(index)
 
 
@@ -180,9 +209,9 @@ def content_of(parts: Iterable[theirs.ModelResponsePart], names: WireNames) -> t
 def _block(part: theirs.ModelResponsePart, names: WireNames) -> Block:
     match part:
         case theirs.TextPart():
-            return Text(part.content)
+            return Text(whole(part.content))
         case theirs.ThinkingPart():
-            return Thinking(part.content, part.signature)
+            return Thinking(whole(part.content), part.signature)
         case theirs.ToolCallPart():
             return ToolCall(names.own(part.tool_name), _object(part), part.tool_call_id)
         case _:
@@ -192,7 +221,8 @@ def _block(part: theirs.ModelResponsePart, names: WireNames) -> Block:
 def _object(part: theirs.ToolCallPart) -> Mapping[str, Any] | str:
     given = part.args
     if not isinstance(given, str):
-        return given or {}
+        return cast("Mapping[str, Any]", whole_json(given or {}))
+    given = whole(given)
     if not given.strip():
         return {}
     try:

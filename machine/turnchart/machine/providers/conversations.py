@@ -1,7 +1,8 @@
 """Our messages as those of ``pydantic_ai``, for one model.
 
 What a model reads goes over without loss, and ``answers.from_provider`` brings it back. Thoughts go to the
-model that had them, and to no other. Every call gets a result, and every result had a call.
+model that had them, and to no other. Every call gets a result, and every result had a call. What a provider
+would refuse together with the whole conversation goes over in another way: half a character, and blank text.
 """
 
 from base64 import b64decode
@@ -12,12 +13,17 @@ from typing import Any, Final, TypeAlias, cast
 from pydantic import TypeAdapter
 from pydantic_ai import messages as theirs
 
+from turnchart.machine.characters import whole, whole_json
 from turnchart.machine.json_parameters import plain_json
 from turnchart.machine.messages import AssistantMessage, Block, Message, ToolResultMessage
 from turnchart.machine.providers.replay import CONTAINER, parts_of
-from turnchart.machine.providers.wire_names import WireNames, wire_id
+from turnchart.machine.providers.wire_names import WireIds, WireNames
 
 NO_RESULT: Final = "no result of this call was recorded"
+NO_OUTPUT: Final = "(no output)"
+BLANK: Final = "(blank)"
+"""What stands for a result, and for a message, without a character: some providers refuse the whole
+conversation where a text has none."""
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 _PART: Final[TypeAdapter[theirs.ModelResponsePart]] = TypeAdapter(theirs.ModelResponsePart)
 Shown: TypeAlias = "str | theirs.BinaryContent"
@@ -37,9 +43,10 @@ def to_provider(
     named = names or WireNames()
     found: list[theirs.ModelMessage] = []
     asked: list[theirs.ModelRequestPart] = []
+    ids = WireIds()
     for said in paired(messages):
         if isinstance(said, AssistantMessage):
-            parts = list(_answer(said, model, system, named))
+            parts = _without_blanks(list(_answer(said, model, system, named, ids)))
             if not parts:
                 continue
             if asked:
@@ -47,7 +54,7 @@ def to_provider(
                 asked = []
             found.append(_response(said, parts, model))
         else:
-            asked.append(_request(said, named))
+            asked.append(_request(said, named, ids))
     if asked:
         found.append(theirs.ModelRequest(asked))
     return found
@@ -80,27 +87,23 @@ def _closed(waiting: Mapping[str, str]) -> Iterator[Message]:
 # -- what is said to the model ------------------------------------------------------------------------
 
 
-def _request(said: Message, names: WireNames) -> theirs.ModelRequestPart:
+def _request(said: Message, names: WireNames, ids: WireIds) -> theirs.ModelRequestPart:
     if isinstance(said, ToolResultMessage):
         return theirs.ToolReturnPart(
-            names.wire(said.tool), _returned(said.content), wire_id(said.call_id),
+            names.wire(said.tool), _shown(said.content, NO_OUTPUT), ids.result(said.call_id),
             timestamp=_moment(said.time), outcome="failed" if said.is_error else "success",
         )  # fmt: skip
-    content = said.content
-    if len(content) == 1 and content[0]["type"] == "text":
-        return theirs.UserPromptPart(content[0]["text"], timestamp=_moment(said.time))
-    return theirs.UserPromptPart(_shown(content), timestamp=_moment(said.time))
+    return theirs.UserPromptPart(_shown(said.content, BLANK), timestamp=_moment(said.time))
 
 
-def _shown(content: Sequence[Block]) -> "list[Shown]":
-    return [each["text"] if each["type"] == "text" else _image(each) for each in content]
-
-
-def _returned(content: Sequence[Block]) -> Any:
-    """Return the content of a result: one text alone as text, else a list."""
-    if len(content) == 1 and content[0]["type"] == "text":
-        return content[0]["text"]
-    return _shown(content)
+def _shown(content: Sequence[Block], blank: str) -> "str | list[Shown]":
+    """Return one text alone as text, else a list; ``blank`` where nothing of it can be seen."""
+    shown = [whole(each["text"]) if each["type"] == "text" else _image(each) for each in content]
+    seen = [each for each in shown if not (isinstance(each, str) and not each.strip())]
+    if not seen:
+        return blank
+    first = seen[0]
+    return first if len(seen) == 1 and isinstance(first, str) else seen
 
 
 def _image(block: Block) -> theirs.BinaryContent:
@@ -139,45 +142,59 @@ _REASONS: Final[Mapping[str, theirs.FinishReason]] = {
 
 
 def _answer(
-    said: AssistantMessage, model: str, system: str, names: WireNames
+    said: AssistantMessage, model: str, system: str, names: WireNames, ids: WireIds
 ) -> Iterator[theirs.ModelResponsePart]:
     own = said.model == model
     content = said.content
     kept = parts_of(content, said.get("replay")) if own else None
     if kept is None:
         for block in content:
-            part = _plain_part(block, names, system if own else "")
+            part = _plain_part(block, names, ids, system if own else "")
             if part is not None:
                 yield part
         return
     blocks = iter(content)
     for more in kept:
         if "part" in more:
-            yield _PART.validate_python(plain_json(more["part"]))
+            yield _PART.validate_python(whole_json(plain_json(more["part"])))
         else:
-            yield _part(next(blocks), names, plain_json(more))
+            yield _part(next(blocks), names, ids, whole_json(plain_json(more)))
 
 
-def _plain_part(block: Block, names: WireNames, system: str) -> theirs.ModelResponsePart | None:
+def _without_blanks(parts: list[theirs.ModelResponsePart]) -> list[theirs.ModelResponsePart]:
+    """Leave out texts of white space, but those that say more, and those that keep two thoughts apart."""
+    found: list[theirs.ModelResponsePart] = []
+    for at, part in enumerate(parts):
+        if isinstance(part, theirs.TextPart) and not part.content.strip():
+            after = parts[at + 1] if at + 1 < len(parts) else None
+            between = bool(found) and isinstance(found[-1], theirs.ThinkingPart)
+            apart = bool(part.content) and between and isinstance(after, theirs.ThinkingPart)
+            if not (part.id or part.provider_details or apart):
+                continue
+        found.append(part)
+    return found
+
+
+def _plain_part(block: Block, names: WireNames, ids: WireIds, system: str) -> theirs.ModelResponsePart | None:
     """Return a block of which nothing more is known; None for a thought that this model cannot read."""
     if block["type"] != "thinking":
-        return _part(block, names, {})
+        return _part(block, names, ids, {})
     signature = block.get("signature")
     if not (system and signature):
         return None
-    return theirs.ThinkingPart(block["thinking"], signature=signature, provider_name=system)
+    return theirs.ThinkingPart(whole(block["thinking"]), signature=signature, provider_name=system)
 
 
-def _part(block: Block, names: WireNames, more: dict[str, Any]) -> theirs.ModelResponsePart:
+def _part(block: Block, names: WireNames, ids: WireIds, more: dict[str, Any]) -> theirs.ModelResponsePart:
     match block["type"]:
         case "text":
-            return theirs.TextPart(block["text"], **more)
+            return theirs.TextPart(whole(block["text"]), **more)
         case "thinking":
             signed: dict[str, Any] = {"signature": block.get("signature"), **more}
-            return theirs.ThinkingPart(block["thinking"], **signed)
+            return theirs.ThinkingPart(whole(block["thinking"]), **signed)
         case "image":
             return theirs.FilePart(_image(block))
         case _:
             given = block["arguments"]
-            args = given if isinstance(given, str) else plain_json(given)
-            return theirs.ToolCallPart(names.wire(block["name"]), args, wire_id(block["id"]), **more)
+            args = whole_json(given if isinstance(given, str) else plain_json(given))
+            return theirs.ToolCallPart(names.wire(block["name"]), args, ids.call(block["id"]), **more)

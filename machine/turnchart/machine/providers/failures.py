@@ -62,7 +62,7 @@ def _kind(error: Exception, opened: bool) -> FailureKind | None:
         if error.status_code == 408:
             return "timeout"
         return _narrowed("invalid_request" if error.status_code < 500 else "server_error", error)
-    if isinstance(error, theirs.ModelConnectionError | httpx2.TransportError | httpx2.StreamError | OSError):
+    if isinstance(error, theirs.ModelConnectionError | httpx2.RequestError | httpx2.StreamError | OSError):
         return "incomplete_stream" if opened else "connection"
     if isinstance(error, theirs.ModelAPIError):
         # An error event of no known kind, or an event that cannot be read.

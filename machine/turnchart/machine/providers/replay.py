@@ -7,8 +7,8 @@ digest: where a hook changed the content, it is left out, and what the provider 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, cast
-from urllib.parse import urlsplit
 
+from turnchart.machine.addresses import without_login
 from turnchart.machine.entries import Frozen, encode, freeze
 
 DETAILS: Final = ("id", "provider_name", "provider_details", "signature")
@@ -66,5 +66,4 @@ def parts_of(content: Sequence[Mapping[str, Any]], replay: Any) -> Sequence[Mapp
 
 
 def _address(url: str) -> str:
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+    return without_login(url).partition("?")[0]

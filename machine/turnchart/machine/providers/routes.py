@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
+from turnchart.machine.addresses import Login, login_of, without_login
 from turnchart.machine.errors import UnknownModel
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ _ALSO: Final = ("openai-chat", "openai-responses", "azure-responses")
 _USUAL: Final = "usual ones are openai, anthropic, google, ollama, openrouter"
 NO_KEY: Final = "no-key"
 """What a client that insists on a key gets: it would look into the environment otherwise."""
+CONNECTING: Final = 20.0
+"""Seconds that connecting may take: a server that is there answers at once, however long it thinks then."""
 OLLAMA: Final = "http://localhost:11434/v1"
 
 
@@ -78,10 +81,10 @@ class Route:
             raise NoKey(f"{provider} needs a key: set the environment variable {' or '.join(names)}")
         return found
 
-    @property
-    def password(self) -> str:
-        """The password in the address; empty for none."""
-        return urlsplit(self.base_url or "").password or ""
+    def secrets(self, provider: str) -> tuple[str, ...]:
+        """Return what no message may show: the key, and the password in the address."""
+        login = login_of(self.base_url or "")
+        return (self.key(provider) or "", *(login.secrets if login is not None else ()))
 
 
 def require(id: str) -> None:
@@ -109,11 +112,15 @@ class Connection:
     Attributes:
         model: What is asked.
         client: Its connections, where they are ours to close.
+        chat: It speaks OpenAI's chat completions.
+        split: Its client takes a time limit for connecting, and another one for each byte.
         holders: How many agents and streams use it.
     """
 
     model: "Model"
     client: "AsyncClient | None" = None
+    chat: bool = False
+    split: bool = False
     holders: int = 0
 
     async def __aenter__(self) -> "Self":
@@ -126,6 +133,14 @@ class Connection:
         await self.model.__aexit__(None, None, None)
         if self.client is not None and not self.holders:
             await self.client.aclose()
+
+    def timeout(self, idle: float) -> Any:
+        """Return the limits of a request: ``idle`` seconds without a byte, others to connect."""
+        if not self.split:
+            return idle
+        from httpx2 import Timeout
+
+        return Timeout(idle, connect=CONNECTING)
 
     @property
     def usable(self) -> bool:
@@ -157,10 +172,16 @@ def connected(id: str, route: Route) -> Connection:
     chat = provider == "openai" and route.base_url is not None  # what servers that are not OpenAI's speak
     kind = "openai-chat" if chat else provider
     key = route.key(provider)
+    url, client = route.base_url, None
+    if kind == "ollama":
+        url = url or os.environ.get("OLLAMA_BASE_URL") or OLLAMA
     try:
-        client = _client() if kind in _OWN_CLIENT else None
-        model = infer_model(f"{kind}:{name}", lambda kind: _provider(kind, route.base_url, key, client))
-        return Connection(model, client)
+        if kind in _OWN_CLIENT:
+            client = _client(login_of(url or ""))
+            url = without_login(url) if url is not None else None
+        model = infer_model(f"{kind}:{name}", lambda kind: _provider(kind, url, key, client))
+        speaks_chat = any(each.__name__ == "OpenAIChatModel" for each in type(model).__mro__)
+        return Connection(model, client, speaks_chat, client is not None and kind != "google")
     except ImportError as error:
         raise UnknownModel(f"model {id!r} needs a package that is not installed: {error}") from error
     except UserError as error:
@@ -169,11 +190,13 @@ def connected(id: str, route: Route) -> Connection:
         raise UnknownModel(f"no model {id!r}: {error.message}") from error
 
 
-def _client() -> "AsyncClient":
+def _client(login: Login | None) -> "AsyncClient":
     from pydantic_ai.models import create_async_httpx2_client
 
     client = create_async_httpx2_client()
     client.event_hooks["response"].append(_note)
+    if login is not None:
+        client.auth = (login.user, login.password)
     return client
 
 
@@ -186,14 +209,12 @@ def _provider(
     if kind == "openai-chat" and base_url is not None:
         from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
-        name = urlsplit(base_url).netloc.rpartition("@")[2] or kind
+        name = urlsplit(base_url).netloc or kind
         return OpenAICompatibleProvider(name, base_url=base_url, api_key=key or NO_KEY, http_client=client)
     try:
         made = infer_provider_class(kind)
     except ValueError:
         raise UserError(f"there is no provider {kind!r}; {_USUAL}") from None
-    if kind == "ollama":
-        base_url = base_url or os.environ.get("OLLAMA_BASE_URL") or OLLAMA
     if base_url is not None and key is None:
         key = NO_KEY
     given = {"base_url": base_url, "api_key": key, "http_client": client}

@@ -39,6 +39,29 @@ class WireNames:
         return self._back.get(wire, wire)
 
 
+class WireIds:
+    """The ids of the calls of one conversation, oldest first: no two are the same, as some models have it."""
+
+    __slots__ = ("_now", "_used")
+
+    def __init__(self) -> None:
+        self._now: dict[str, str] = {}
+        self._used: set[str] = set()
+
+    def call(self, id: str) -> str:
+        """Return the id of a call."""
+        known = wire_id(id)
+        if known in self._used:
+            known = f"call_{_digest(f'{len(self._used)} {id}', 24)}"
+        self._used.add(known)
+        self._now[id] = known
+        return known
+
+    def result(self, id: str) -> str:
+        """Return the id of a result, which is that of the last call with it."""
+        return self._now.get(id) or wire_id(id)
+
+
 def wire_id(id: str) -> str:
     """Return the id of a call as every provider takes it: itself where it fits, else one made of it."""
     return id if _FITS_ID.fullmatch(id) else f"call_{_digest(id, 24)}"
