@@ -83,7 +83,7 @@ async def test_models_that_are_found_are_recorded_in_the_order_of_the_requests(t
 
 async def test_a_script_that_is_recorded_must_be_played_to_its_end(tmp_path: Path) -> None:
     tape = Cassette(tmp_path / "tape.yaml", env={})
-    with pytest.raises(ScriptError, match="1 replies"):
+    with pytest.raises(ScriptError, match="1 reply"):
         async with tape.attach(Agent(ScriptedModel(["a", "b"]))) as agent:
             await agent.prompt("hi")
     assert len(tape.steps) == 1
@@ -104,6 +104,11 @@ def test_an_answer_that_was_cut_off_says_so() -> None:
         assert not isinstance(chunk, int | float)
         answer.add(chunk, 1.0)
     assert step_of(answer) == {"text": "partial", "finish": "aborted"}
+
+
+def test_a_place_that_cannot_be_written_is_refused_before_anybody_is_asked(tmp_path: Path) -> None:
+    with pytest.raises(TurnchartError, match=r"tape\.yaml cannot be written: .* there is no such folder"):
+        Cassette(tmp_path / "nowhere" / "tape.yaml")
 
 
 def test_nothing_but_a_recording_is_written_over(tmp_path: Path) -> None:

@@ -73,3 +73,20 @@ def test_a_flow_without_hooks(write: Write) -> None:
     write("version: 1\n")
     assert list(chains(examine("flow.yaml"))) == ["no hooks"]
     assert list(chains(examine("gone.yaml"))) == ["no hooks"]
+
+
+def test_what_holds_the_last_answer_against_a_schema_is_a_hook_too(write: Write) -> None:
+    write("version: 1\noutput:\n  schema: {type: integer}\n")
+    assert list(chains(examine("flow.yaml"))) == [
+        "turn_stopping  (first answer, in stopping): may send the turn back to the model",
+        "  if a hook fails or is late: turn error",
+        "  1. output  the last answer fits output.schema  flow.yaml:3",
+    ]
+    write(
+        "version: 1\noutput: {schema: {type: integer}}\n"
+        "hooks: {turn_stopping: [{use: keep_going, with: {prompt: On}}]}\n"
+    )
+    assert (
+        list(chains(examine("flow.yaml")))[-1]
+        == "  2. output  the last answer fits output.schema  flow.yaml:2"
+    )

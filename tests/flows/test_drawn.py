@@ -83,3 +83,8 @@ def test_a_flow_with_hooks_is_drawn_as_written_down(view: str, monkeypatch: pyte
     if "TURNCHART_UPDATE_GOLDEN" in os.environ:
         file.write_text(made, "utf-8")
     assert made == file.read_text("utf-8")
+
+
+def test_what_holds_the_last_answer_against_a_schema_is_drawn_as_a_hook(write: Write) -> None:
+    write("version: 1\nmodel: test\noutput:\n  schema: {type: integer}\n")
+    assert load_flow("flow.yaml").overlay().hooks == {"turn_stopping": ("output (flow.yaml:4)",)}

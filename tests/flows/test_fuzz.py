@@ -45,7 +45,7 @@ LEAVES = WORDS | st.integers(-3, 10**6) | st.floats() | st.booleans() | st.none(
 TREES = st.recursive(
     LEAVES,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=5),
-    max_leaves=25,
+    max_leaves=12,
 )
 SPECS = [spec for name in BUILTIN if (spec := HOOKS.get(name))]
 PARAMETERS = st.sampled_from(sorted({parameter.name for spec in SPECS for parameter in spec.parameters}))

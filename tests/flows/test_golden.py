@@ -10,6 +10,7 @@ from turnchart.flows.check import check_flow
 from turnchart.flows.problems import CODES, Problem, render_all
 from turnchart.hooks.builtin import BUILTIN
 from turnchart.hooks.registry import HOOKS
+from turnchart.hooks.stores import STORES
 
 GOLDEN = Path(__file__).parent / "golden"
 NAMES = sorted(path.stem for path in GOLDEN.glob("*.yaml"))
@@ -46,6 +47,7 @@ def check(name: str, folder: Path) -> list[Problem]:
     builtin = {known: spec for known in BUILTIN if (spec := HOOKS.get(known))}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(HOOKS, "_specs", builtin)  # without what other tests have registered
+        patch.setattr(STORES, "_specs", {})
         patch.chdir(folder)
         return check_flow(f"{name}.yaml", env=ENV, lint=name.startswith("lint-"))
 

@@ -1,10 +1,14 @@
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from turnchart.flows.check import check_flow
 from turnchart.flows.paths import beside, outside, place_of
 from turnchart.flows.source import Scalar, Source, read_text
+
+Write = Callable[..., Path]
 
 
 @pytest.fixture
@@ -44,3 +48,26 @@ def test_nothing_leads_out_of_the_project(project: Path) -> None:
         "../x.md": "path-outside", "link/passwd": "path-outside", "/etc/passwd": "path-outside",
         "nul\0": "bad-value",
     }  # fmt: skip
+
+
+KEYS = [
+    "prompt: [{file: PATH}]", "model: script:NAME", "extends: PATH", "output: {schema: PATH}",
+    'output: {schema: "NAME.json"}', "tools: [{use: agent, with: {file: PATH}}]",
+    "tools: [{use: read_file, with: {outside: [PATH]}}]", "tools: [{use: shell, with: {cwd: PATH}}]",
+    "tools: [{use: script, with: {command: [PATH], description: x}}]", "session: {store: jsonl, path: PATH}",
+    "hooks: {pre_tool: [{run: [PATH]}]}", "hooks: {pre_tool: [{run: [sh], cwd: PATH}]}",
+    'hooks: {pre_tool: [{run: ["./NAME"]}]}', 'hooks: {pre_tool: [{run: ["/NAME"]}]}',
+    "hooks: {pre_tool: [{run: [python, PATH]}]}", "hooks: {context: [{use: add_text, with: {file: PATH}}]}",
+    "hooks: {pre_tool: [{use: audit_log, with: {path: PATH}}]}",
+    "hooks: {turn_stopping: [{use: keep_going, with: {prompt_file: PATH}}]}",
+    "mcp: {s: {command: [PATH], cwd: PATH}}\ntools: [{mcp: s}]",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["x" * 5000, "a/" * 3000 + "b", "x\\0y"], ids=["long", "deep", "nul"])
+@pytest.mark.parametrize("key", KEYS)
+def test_a_path_that_no_system_takes_is_a_problem_and_no_crash(write: Write, key: str, name: str) -> None:
+    write("version: 1\n" + key.replace("PATH", f'"{name}"').replace("script:NAME", f'"script:{name}"')
+          .replace("NAME", name) + "\n")  # fmt: skip
+    for lint in (False, True):
+        assert all(problem.line for problem in check_flow("flow.yaml", lint=lint))

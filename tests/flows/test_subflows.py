@@ -230,7 +230,8 @@ def test_what_is_wrong(found: Found, entry: str, expected: list[tuple[str, int, 
     [
         ("{deny: ['shell(rm *)'], ask: [shell]}", []),
         ("{allow: [shell]}", [("dead-permission", 3, 23)]),
-        ("{deny: [read_file]}", [("dead-permission", 3, 22)]),
+        ("{deny: [read_file]}", []),
+        ("{deny: [readfile]}", [("dead-permission", 3, 22)]),
     ],
 )
 def test_deny_and_ask_rules_may_speak_of_inner_tools(

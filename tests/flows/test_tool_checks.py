@@ -46,6 +46,9 @@ def test_tools(found: Found, text: str, expected: list[tuple[str, int, int]]) ->
         ("allow: ['github.*']", [("dead-permission", 3, 23)]),
         ("allow: ['add(1)', add]", [("dead-permission", 3, 23), ("dead-permission", 3, 33)]),
         ("allow: shell", [("bad-value", 3, 22)]),
+        ("deny: [write_file, agent, web_search], ask: ['edit_file(src/**)', 'write_*']", []),
+        ("allow: [write_file]", [("dead-permission", 3, 23)]),
+        ("deny: [wriet_file, 'hub.*']", [("dead-permission", 3, 22), ("dead-permission", 3, 34)]),
     ],
 )
 def test_permissions(found: Found, rules: str, expected: list[tuple[str, int, int]]) -> None:
@@ -61,10 +64,32 @@ def test_where_not_all_tools_are_known_no_rule_is_dead(found: Found, tools: str)
 
 def test_only_rules_of_the_file_that_lists_the_tools_can_be_dead(write: Write) -> None:
     write("version: 1\ntools: [shell, read_file]\npermissions: {deny: [read_file]}\n", "base.yaml")
-    write("version: 1\nextends: base.yaml\ntools: [shell]\npermissions: {deny: [list_files]}\n")
+    write("version: 1\nextends: base.yaml\ntools: [shell]\npermissions: {deny: [listfiles]}\n")
     assert [(p.code, p.file, p.line) for p in examine("flow.yaml").problems] == [
         ("dead-permission", "flow.yaml", 4)
     ]
+
+
+def test_a_house_rule_in_advance_holds_for_every_child(write: Write) -> None:
+    write(
+        "from turnchart.machine import tool\n\n@tool\ndef pay(sum: int) -> int:\n    return sum\n", "payer.py"
+    )
+    rules = "permissions: {deny: ['shell(sudo *)'], ask: [pay]}\n"
+    write(f"version: 1\ntools: [read_file]\n{rules}", "house.yaml")
+    write("version: 1\nextends: house.yaml\n")
+    assert examine("flow.yaml", ["payer"]).problems == []
+    [unknown] = examine("flow.yaml").problems
+    assert (unknown.code, unknown.file, unknown.line) == ("dead-permission", "house.yaml", 3)
+
+
+def test_a_rule_on_a_tool_that_has_another_name_here_is_dead(write: Write) -> None:
+    write("version: 1\ntools: [{use: shell, as: sh}]\npermissions: {deny: ['shell(sudo *)', 'she*']}\n")
+    problems = examine("flow.yaml").problems
+    assert [(p.code, p.line, p.column) for p in problems] == [
+        ("dead-permission", 3, 22),
+        ("dead-permission", 3, 39),
+    ]
+    assert problems[0].help == 'the tool shell is named "sh" here. tools: sh'
 
 
 def test_a_pattern_needs_a_subject(write: Write) -> None:

@@ -80,6 +80,14 @@ async def test_programs_run_where_somebody_agreed(write: Write) -> None:
     assert (tried.decision, tried.reason) == ("ask", "shell")
 
 
+async def test_a_failure_that_denies_is_told_once(write: Write) -> None:
+    write("version: 1\nhooks: {pre_tool: [{run: [sh, -c, 'exit 7'], id: guard}]}\n")
+    tried = await try_hooks(load_flow("flow.yaml", trust=True), "pre_tool", sample("pre_tool"))
+    [line, *_] = tried.lines()
+    assert line.startswith("  guard  deny: hook `guard` (flow.yaml:2) failed: ")
+    assert line.count("exit code 7") == 1
+
+
 async def test_a_failure_is_shown(write: Write) -> None:
     write(f"version: 1\nhooks: {{after_step: [{{run: ['{sys.executable}', gone.py]}}]}}\n")
     tried = await try_hooks(load_flow("flow.yaml", trust=True), "after_step", sample("after_step"))

@@ -18,6 +18,7 @@ from turnchart.machine.points import (
     Ask,
     Call,
     Deny,
+    OnSignal,
     Payload,
     PostTool,
     PreTool,
@@ -189,3 +190,63 @@ async def test_a_real_program(tmp_path: Path) -> None:
     command = Command("pre_tool", (sys.executable, "check.py"))
     verdict = await run_chain("pre_tool", CALL, [command], world=world)
     assert verdict.decision == Deny("ls['check.py']")
+
+
+# -- stderr --
+
+
+async def test_what_a_program_writes_to_stderr_is_kept_in_the_trace_and_changes_nothing() -> None:
+    world = World(Finished('{"decision": "ask", "reason": "sure?"}', 0, "looked\ntwice\n"))
+    verdict = await run_chain("pre_tool", CALL, [Command("pre_tool", ("check",))], world=world)
+    assert verdict.decision == Ask("sure?")
+    assert [each.stderr for each in verdict.trace] == ["looked\ntwice"]
+    world = World(Finished("", 0, "nothing to say"))
+    verdict = await run_chain("pre_tool", CALL, [Command("pre_tool", ("check",))], world=world)
+    assert (verdict.decision, verdict.payload.changed(CALL)) == (None, ())
+    assert [(each.stderr, each.notable) for each in verdict.trace] == [("nothing to say", True)]
+
+
+async def test_of_a_failure_all_of_stderr_is_kept() -> None:
+    world = World(Finished("", 1, "Traceback\nValueError: x\n"))
+    verdict = await run_chain("pre_tool", CALL, [Command("pre_tool", ("check",))], world=world)
+    assert [each.stderr for each in verdict.trace] == ["Traceback\nValueError: x"]
+    world = World(Finished("no json", 0, "debug"))
+    done = await run_chain("post_tool", PostTool(), [Command("post_tool", ("check",))], world=world)
+    (only,) = done.trace
+    assert (only.error is not None, only.stderr) == (True, "debug")
+
+
+async def test_of_much_the_end_is_kept() -> None:
+    world = World(Finished("", 0, "a" * 20_000 + "the end"))
+    verdict = await run_chain("pre_tool", CALL, [Command("pre_tool", ("check",))], world=world)
+    kept = verdict.trace[0].stderr
+    assert kept.startswith("[4,007 characters before this are left out]\na")
+    assert kept.endswith("the end")
+    assert len(kept) < 16_100
+
+
+async def test_an_observer_of_signals_may_write_to_stderr() -> None:
+    world = World(Finished("", 0, "heard"))
+    signal = OnSignal(signal="notice", data=Frozen(text="x"))
+    verdict = await run_chain("on_signal", signal, [Command("on_signal", ("check",))], world=world)
+    assert [(each.error, each.stderr) for each in verdict.trace] == [(None, "heard")]
+
+
+async def test_in_the_dialect_stderr_is_kept_unless_it_is_the_reason() -> None:
+    for exit_code, kept, decision in ((0, "told", None), (2, "", Deny("told")), (1, "told", Deny)):
+        world = World(Finished("", exit_code, "told"))
+        command = Command("pre_tool", ("check",), dialect="claude_code")
+        verdict = await run_chain("pre_tool", CALL, [command], world=world)
+        assert verdict.trace[0].stderr == kept
+        assert verdict.decision == decision or type(verdict.decision) is decision
+
+
+async def test_a_value_that_only_the_program_was_handed_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OUR_PASS", "hush-hush")
+    monkeypatch.setenv("SHORT", "1")
+    for exit_code in (0, 1):
+        world = World(Finished("", exit_code, "with hush-hush and 1"))
+        command = Command("pre_tool", ("check",), env_from={"PASS": "OUR_PASS", "SHORT": "SHORT"})
+        verdict = await run_chain("pre_tool", CALL, [command], world=world)
+        assert verdict.trace[0].stderr == "with [redacted PASS] and 1"
+        assert "hush" not in f"{verdict.trace} {verdict.decision}"

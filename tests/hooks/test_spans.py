@@ -72,3 +72,7 @@ def test_messages_without_images_and_secrets() -> None:
         },
     ]  # fmt: skip
     assert json.loads(instructions_json("")) == []
+
+
+def test_what_was_said_can_be_written_whatever_it_is() -> None:
+    assert "half \ufffd" in messages_json([UserMessage("half \ud83d")])

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-OFF = ("terminal", "cacheprovider", "faulthandler", "timeout", "capture", "logging")
+OFF = ("terminal", "cacheprovider", "faulthandler", "timeout", "capture", "logging", "unraisableexception")
+"""What the run around it does; the last one collects garbage, of which that run has much."""
 
 
 class Ran:
@@ -47,7 +48,8 @@ def inner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]
         monkeypatch.chdir(tmp_path)
         ran = Ran()
         off = [option for name in OFF for option in ("-p", f"no:{name}")]
-        given = ["-c", "pytest.ini", "--import-mode=importlib", *off, *arguments]
+        own = f"--basetemp={tmp_path / 'temporary'}"  # else it would remove the folders of earlier runs
+        given = ["-c", "pytest.ini", "--import-mode=importlib", own, *off, *arguments]
         ran.code = pytest.main(given, plugins=[ran])
         return ran
 

@@ -1,6 +1,7 @@
 import pytest
 
 from turnchart.machine import LIFECYCLE, Agent, ScriptedModel
+from turnchart.machine.bound import Remarked
 from turnchart.machine.driver import Driver
 from turnchart.machine.points import PreStep, Reject
 from turnchart.testing import LifecycleCoverage
@@ -75,6 +76,19 @@ async def test_only_agents_that_are_made_meanwhile_count_and_each_keeps_its_own_
 
 def no(payload: PreStep) -> Reject | None:
     return Reject("closed") if payload.turn.number > 1 else None
+
+
+async def looks(payload: PreStep) -> Remarked:
+    return Remarked(None, "looked")
+
+
+async def test_a_hook_that_only_writes_to_stderr_has_not_acted() -> None:
+    coverage = LifecycleCoverage()
+    with coverage.counting():
+        async with Agent(ScriptedModel(["a"]), hooks={"pre_step": [looks]}) as agent:
+            await agent.prompt("x")
+        coverage.settle()
+    assert of(coverage)["hooks"] == (0, 1)
 
 
 async def test_hooks_that_never_acted_are_named() -> None:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
+from turnchart.flows.output import ID, where
 from turnchart.flows.parts import HookPart, Parts
 from turnchart.flows.secrets import masked
 from turnchart.flows.source import MapNode, as_written
@@ -21,13 +22,14 @@ def chains(checked: "Checked") -> Iterator[str]:
     """Yield the lines about the hooks of a flow; a line says so where it has none."""
     parts = checked.parts
     found = [(point, parts.hooks.get(point.name, [])) for point in POINTS.values()] if parts else []
-    if not any(chain for _, chain in found):
+    judged = parts is not None and parts.file.output is not None
+    if not judged and not any(chain for _, chain in found):
         yield "no hooks"
         return
     assert parts is not None, "hooks are parts"
     first = True
     for point, chain in found:
-        if chain:
+        if chain or (judged and point.name == "turn_stopping"):
             if not first:
                 yield ""
             first = False
@@ -43,6 +45,8 @@ def _chain(point: Point, chain: list[HookPart], parts: Parts) -> Iterator[str]:
     observers = [part for part in chain if _observes(part)]
     for number, part in enumerate(acting, 1):
         yield from _hook(f"{number}.", part, off)
+    if parts.file.output is not None and point.name == "turn_stopping":
+        yield f"  {len(acting) + 1}. {ID}  the last answer fits output.schema  {where(parts)}"
     for part in observers:
         yield from _hook("after:", part, off)
 

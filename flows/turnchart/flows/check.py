@@ -24,6 +24,7 @@ from turnchart.flows.validate import Reading
 if TYPE_CHECKING:
     from turnchart.flows.hook_checks import HookUse
     from turnchart.flows.plugins import ProjectPlugins
+    from turnchart.flows.session_checks import StoreUse
     from turnchart.flows.tool_checks import Named
     from turnchart.machine.tools import Tool
 
@@ -40,6 +41,7 @@ class Checked:
         parts: What of it can be read; None where nothing can.
         tools: Its tools, in order.
         hooks: Its hooks, in the order of the file.
+        store: The registered store of its sessions; None for a built-in one.
         plugins: What its project names; None where it names none.
         trusted: Somebody agreed to import these.
         above: The flows that it is a tool of, outermost first.
@@ -54,6 +56,7 @@ class Checked:
     parts: Parts | None = None
     tools: "list[Named]" = field(default_factory=list["Named"])
     hooks: "list[HookUse]" = field(default_factory=list["HookUse"])
+    store: "StoreUse | None" = None
     plugins: "ProjectPlugins | None" = None
     trusted: bool = True
     above: tuple[Path, ...] = ()
@@ -207,7 +210,7 @@ def _of_project(
 
 def _perhaps(problem: Problem) -> Problem:
     """Return a problem as a warning where a plug-in that was not imported may know better."""
-    if problem.code not in ("unknown-hook", "unknown-tool"):
+    if problem.code not in ("unknown-hook", "unknown-store", "unknown-tool"):
         return problem
     help = f"{problem.help}. A plug-in that nobody agreed to may know it"
     return replace(problem, level="warning", help=help)
@@ -224,7 +227,7 @@ def _meaning(checked: Checked, parts: Parts, reading: Reading, own: "Mapping[str
 
         inner = partial(_examine_inner, checked, reading, own)
         checked.tools = check_tools(parts, reading, checked.place, own, inner)
-        reading.problems += check_permissions(parts, checked.tools)
+        reading.problems += check_permissions(parts, checked.tools, own)
         if any(tool.at_provider for tool in checked.tools):
             from turnchart.flows.provider_tools import check_provider_tools
 
@@ -235,6 +238,10 @@ def _meaning(checked: Checked, parts: Parts, reading: Reading, own: "Mapping[str
         checked.hooks = check_hooks(parts, reading, checked.place, checked.tools)
         if not checked.trusted:
             checked.hooks = _with_unknown(parts, checked.hooks)
+    if keys & {"session"}:
+        from turnchart.flows.session_checks import check_session
+
+        checked.store = check_session(parts, reading, checked.place)
     if keys & {"mcp"}:
         from turnchart.flows.servers import check_names, check_servers
 

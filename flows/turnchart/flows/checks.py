@@ -3,6 +3,7 @@
 Hooks are checked in ``hook_checks``, tools and permissions in ``tool_checks``.
 """
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -23,7 +24,6 @@ def check_settings(parts: Parts, place: Place, env: Mapping[str, str] | None) ->
     yield from _models(parts, place, env)
     yield from _prompt(parts, place)
     yield from _delays(parts)
-    yield from _session(parts, place)
     yield from _output(parts, place)
     yield from _secrets(parts.root)
 
@@ -59,7 +59,7 @@ def script_problems(id: str, node: AnyNode, place: Place) -> Iterator[Problem]:
     wrong = outside(node, id.removeprefix(SCRIPT), target, place.reach)
     if wrong is not None:
         yield wrong
-    elif not target.is_file():
+    elif not os.path.isfile(target):
         help = "the path is relative to the file that wrote it"
         yield node.problem("file-missing", f"the script {quoted(name)} is not there", help=help)
     else:
@@ -77,7 +77,7 @@ def prompt_file(node: AnyNode, text: str, place: Place) -> Path | Problem:
     wrong = outside(node, text, target, place.reach)
     if wrong is not None:
         return wrong
-    if not target.is_file():
+    if not os.path.isfile(target):
         help = "the path is relative to the file that wrote it"
         return node.problem("prompt-missing", f"the prompt file {quoted(name)} is not there", help=help)
     if target.stat().st_size > _LARGEST_PROMPT:
@@ -125,20 +125,6 @@ def _delays(parts: Parts) -> Iterator[Problem]:
             f"retry.max_delay ({rules.max_delay:g}) is smaller than retry.base_delay ({rules.base_delay:g})"
         )
         yield node.problem("delay-order", message, help="the first wait would be longer than the longest")
-
-
-def _session(parts: Parts, place: Place) -> Iterator[Problem]:
-    spec = parts.file.session
-    if spec is None or spec.path is None:
-        return
-    node = parts.at("session", "path")
-    if spec.store == "memory":
-        yield node.problem(
-            "key-not-here", "session.path is not allowed with store: memory", help="delete the path"
-        )
-    wrong = outside(node, spec.path, place.root / spec.path, place.root)
-    if wrong is not None:
-        yield wrong
 
 
 def _output(parts: Parts, place: Place) -> Iterator[Problem]:

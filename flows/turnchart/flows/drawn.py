@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from turnchart.diagrams import Overlay
 from turnchart.flows.hook_checks import HookUse
+from turnchart.flows.output import ID, where
 from turnchart.flows.schema import CompactionRules, PermissionRules
 from turnchart.machine.states import State
 
@@ -18,6 +19,9 @@ def overlay(flow: "Flow") -> Overlay:
         if not use.disabled:
             point = use.part.point.name
             hooks[point] = (*hooks.get(point, ()), label(use))
+    if flow.file.output is not None and flow.checked.parts is not None:
+        judge = f"{ID} ({where(flow.checked.parts)})"
+        hooks["turn_stopping"] = (*hooks.get("turn_stopping", ()), judge)
     return Overlay(flow.name, {state: lines for state, lines in _notes(flow).items() if lines}, hooks)
 
 

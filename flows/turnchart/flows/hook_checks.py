@@ -1,7 +1,7 @@
 """What is wrong with the hooks of a flow: names, points, keys, parameters, ids, tool patterns."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,7 +12,7 @@ from turnchart.flows.problems import Problem, meant, quoted, sentence
 from turnchart.flows.programs import argv_of, folder_problem, looked_up
 from turnchart.flows.source import AnyNode, ListNode, MapNode
 from turnchart.flows.validate import Loc, Reading, find
-from turnchart.hooks.registry import HOOKS, HookSpec, ParamError
+from turnchart.hooks.registry import HOOKS, HookSpec, ParamError, Spec
 from turnchart.machine.points import POINTS, WITH_ON_ERROR
 
 if TYPE_CHECKING:
@@ -220,16 +220,7 @@ def _params(part: HookPart, spec: HookSpec, reading: Reading, place: Place) -> d
     checked = reading.valid(spec.params, at, loc, part.spec.arguments)
     if checked is None or len(reading.problems) > before or not reading.knows(at):
         return None
-    given: dict[str, Any] = dict(part.spec.arguments)
-    for parameter in spec.parameters:
-        value = given.get(parameter.name)
-        if parameter.meaning == "path" and isinstance(value, str):
-            given[parameter.name] = _path(part.at("with", parameter.name), value, reading, place)
-        elif parameter.meaning == "command" and isinstance(value, list) and value:
-            first = part.at("with", parameter.name, 0)
-            argv = [str(each) for each in value]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]  # plain data
-            reading.problems += looked_up(first, argv[0], place)
-            given[parameter.name] = list(argv_of(first, argv))
+    given = prepared(spec, part.spec.arguments, lambda *way: part.at("with", *way), reading, place)
     try:
         spec.make(given)
     except ParamError as error:
@@ -239,15 +230,42 @@ def _params(part: HookPart, spec: HookSpec, reading: Reading, place: Place) -> d
     return given
 
 
+def prepared(
+    spec: Spec, said: Mapping[str, Any], at: Callable[..., AnyNode], reading: Reading, place: Place
+) -> dict[str, Any]:
+    """Return parameters as they are called from the root: paths relative to it, programs made absolute.
+
+    Args:
+        spec: What is registered.
+        said: What the file says.
+        at: Finds the place of a parameter.
+        reading: Collects the problems.
+        place: Where the flow lives.
+    """
+    given = dict(said)
+    for parameter in spec.parameters:
+        value = given.get(parameter.name)
+        if parameter.meaning == "path" and isinstance(value, str):
+            given[parameter.name] = _path(at(parameter.name), value, reading, place)
+        elif parameter.meaning == "command" and isinstance(value, list) and value:
+            first = at(parameter.name, 0)
+            argv = [str(each) for each in value]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]  # plain data
+            reading.problems += looked_up(first, argv[0], place)
+            given[parameter.name] = list(argv_of(first, argv))
+    return given
+
+
 def _path(node: AnyNode, text: str, reading: Reading, place: Place) -> str:
     """Return a path that a file wrote, as it is called from the root; a run may be the first to write it."""
     target, name = beside(node.source, text)
     wrong = outside(node, text, target, place.reach)
-    if wrong is None and not target.is_file():
+    if wrong is None and not os.path.isfile(target):
         message = f"the file {quoted(name)} is not there"
         help = "the path is relative to the file that wrote it"
         wrong = node.problem("run-file", message, help=help, level="warning")
     reading.problems += [wrong] if wrong is not None else []
+    if wrong is not None and wrong.level == "error":
+        return text
     return os.path.relpath(target.resolve(), place.root.resolve())
 
 

@@ -18,6 +18,7 @@ from turnchart.flows.schema import FlowFile
 from turnchart.flows.tool_checks import AGENT, AgentParams
 from turnchart.hooks.claude_code import EVENTS
 from turnchart.hooks.registry import HOOKS, HookSpec
+from turnchart.hooks.stores import STORES
 from turnchart.machine.points import POINTS, Point
 from turnchart.machine.toolbox import AT_PROVIDER, TOOLBOX
 
@@ -55,8 +56,7 @@ def project_schema(tools: Iterable[str] = ()) -> Json:
         defs["ExtensionEntryMap"]["allOf"] = list(used.values())
         defs["ExtensionEntry"]["anyOf"][0] = known
     if "SessionSpec" in defs:
-        memory: Json = {"properties": {"store": {"const": "memory"}}, "required": ["store"]}
-        defs["SessionSpec"] |= {"if": memory, "then": {"properties": {"path": False}}}
+        _session(defs)
     defs["ServerSpec"]["allOf"] = _one_kind_of_server()
     whole["properties"]["mcp"]["propertyNames"] = {"pattern": schema.TOOL_NAME}
     whole["properties"]["hooks"] = {
@@ -176,6 +176,34 @@ def _whole_without_parent(properties: Json, defs: Json) -> Json:
         if found.get("required"):
             needed[key] = {"if": {"type": "object"}, "then": {"required": found.pop("required")}}
     return {"if": {"not": {"required": ["extends"]}}, "then": {"properties": needed}}
+
+
+def _session(defs: Json) -> None:
+    """Name the stores that there are, and what each takes."""
+    spec: Json = defs["SessionSpec"]
+    spec["properties"]["store"] = {
+        "description": spec["properties"]["store"]["description"],
+        **_or_reference({"enum": list(STORES.names())}),
+    }
+    rules: list[Json] = [
+        _for_store("memory", {"path": False, "with": {"maxProperties": 0}}),
+        *(_for_store(name, {"with": {"maxProperties": 0}}) for name in ("jsonl", "sqlite")),
+    ]
+    for name in STORES.names():
+        found = STORES.get(name)
+        if found is not None:
+            rule = _when(name, _params(found.params), defs, "store")
+            rules.append(
+                _for_store(name, {"path": False, **rule["then"]["properties"]}, rule["then"].get("required"))
+            )
+    spec["allOf"] = rules
+
+
+def _for_store(name: str, properties: Json, required: list[str] | None = None) -> Json:
+    then: Json = {"properties": properties}
+    if required:
+        then["required"] = required
+    return {"if": {"properties": {"store": {"const": name}}, "required": ["store"]}, "then": then}
 
 
 def _one_kind_of_server() -> list[Json]:

@@ -113,6 +113,7 @@ NOTES: Final[Mapping[str, Mapping[str, str]]] = {
     "SessionSpec": {
         "store": "memory keeps nothing, jsonl one file a session, sqlite all sessions in one file.",
         "path": "For sqlite a file, for jsonl a folder, relative to the root.",
+        "with": "The parameters of a store that a plug-in registers.",
     },
     "LimitRules": {
         "max_steps": "Requests that the model answers.",

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from turnchart.flows.model_checks import lint_models
 from turnchart.flows.problems import Problem
 from turnchart.flows.tool_checks import permissions_of
 from turnchart.flows.validate import find
@@ -16,13 +17,17 @@ if TYPE_CHECKING:
 
 
 def lint_flow(checked: "Checked", table: Table = LIFECYCLE) -> Iterator[Problem]:
-    """Yield what is probably not meant, as warnings. A flow with errors has to be right first."""
+    """Yield what is probably not meant, as warnings, and what is not known of the model, as a note.
+
+    A flow with errors has to be right first.
+    """
     parts = checked.parts
     if parts is None or any(problem.level == "error" for problem in checked.problems):
         return
     for finding in lint(table, given_of(checked, parts)):
         at = find(parts.root, finding.key).value
         yield at.problem(finding.code, finding.message, help=finding.help, level="warning")
+    yield from lint_models(parts)
 
 
 def given_of(checked: "Checked", parts: "Parts") -> Given:

@@ -5,6 +5,7 @@ Maps merge key by key, everything else replaces. Three exceptions: ``permissions
 ``replace`` what becomes of the parent's; an entry with the id of an inherited hook takes its place.
 """
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -121,7 +122,7 @@ def _parent(node: AnyNode, place: Place, merged: Merged, below: tuple[Path, ...]
         wrong = node.problem("extends-cycle", "a file cannot extend itself", help=chain)
     if wrong is None and len(below) >= _DEEPEST:
         wrong = node.problem("extends-cycle", f"more than {_DEEPEST} files extend each other")
-    if wrong is None and not target.is_file():
+    if wrong is None and not os.path.isfile(target):
         help = "the path is relative to the file that wrote it"
         wrong = node.problem(
             "extends-missing", f"the parent file {quoted(node.text)} is not there", help=help

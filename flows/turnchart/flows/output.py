@@ -1,6 +1,7 @@
 """``output``: the last answer of a turn must be JSON that fits a schema; else the turn goes on."""
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -106,8 +107,13 @@ def output_of(checked: "Checked") -> Output:
     found = _schema(checked.parts, checked.place)
     if isinstance(found, Problem):
         raise FlowError([found])
-    node = checked.parts.at("output", "schema")
-    return Output(found, f"{node.source.name}:{node.line}")
+    return Output(found, where(checked.parts))
+
+
+def where(parts: Parts) -> str:
+    """Return ``file:line`` of the schema, where the hook that holds answers against it is said to stand."""
+    node = parts.at("output", "schema")
+    return f"{node.source.name}:{node.line}"
 
 
 def check_output(parts: Parts, place: Place) -> Iterator[Problem]:
@@ -150,7 +156,7 @@ def _of_file(node: AnyNode, text: str, place: Place) -> Any:
     wrong = outside(node, text, target, place.reach)
     if wrong is not None:
         return wrong
-    if not target.is_file():
+    if not os.path.isfile(target):
         help = "the path is relative to the file that wrote it"
         return node.problem("file-missing", f"the schema {quoted(name)} is not there", help=help)
     if target.suffix == ".json":

@@ -23,7 +23,7 @@ def looked_up(node: AnyNode, program: str, place: Place) -> Iterator[Problem]:
     wrong = None if os.path.isabs(program) else outside(node, program, target, place.reach)
     if wrong is not None:
         yield wrong
-    elif not os.access(target, os.X_OK) or not target.is_file():
+    elif not os.path.isfile(target) or not os.access(target, os.X_OK):
         message = f"the program {quoted(name)} is not there, or cannot be executed"
         help = "a name with a slash is relative to the file that wrote it"
         yield node.problem("program", message, help=help, level="warning")
@@ -33,7 +33,7 @@ def folder_problem(node: AnyNode, cwd: str, place: Place) -> Problem | None:
     """Return what is wrong with the folder, relative to the root, that a program starts in."""
     target = place.root / cwd
     wrong = outside(node, cwd, target, place.root)
-    if wrong is None and not target.is_dir():
+    if wrong is None and not os.path.isdir(target):
         message = f"there is no folder {quoted(cwd)} to start in"
         return node.problem("file-missing", message, help="it is relative to the root", level="warning")
     return wrong

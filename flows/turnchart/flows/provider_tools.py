@@ -12,6 +12,14 @@ HAS: Final[Mapping[str, Sequence[str]]] = {
     "ollama": (), "openai": _OPENAI, "openai-chat": (), "openai-responses": _OPENAI,
 }  # fmt: skip
 """What the models of a provider have at most; of others it shows when they are asked."""
+_DOMAINS: Final = ("allowed_domains", "blocked_domains")
+KEEPS: Final[Mapping[str, Sequence[str]]] = {
+    "anthropic": (*_DOMAINS, "max_uses"), "google": (),
+    "openai": (*_DOMAINS, "external_web_access"), "openai-responses": (*_DOMAINS, "external_web_access"),
+    "openrouter": (*_DOMAINS, "max_uses"),
+}  # fmt: skip
+"""Which of the options that narrow a tool a provider keeps to; of others it shows when they are asked."""
+_NARROW: Final = (*_DOMAINS, "max_uses", "external_web_access")
 SEARCHING: Final = "-search-preview"
 """In the name of a model of OpenAI: it may search the web also in chat completions."""
 
@@ -22,6 +30,7 @@ def check_provider_tools(parts: Parts, tools: Iterable[Named]) -> Iterator[Probl
         if tool.at_provider:
             yield from _refused(tool.part, parts)
             yield from _lacking(tool.part, parts)
+            yield from _not_kept_to(tool.part, parts)
 
 
 def _refused(part: ToolPart, parts: Parts) -> Iterator[Problem]:
@@ -45,6 +54,23 @@ def _lacking(part: ToolPart, parts: Parts) -> Iterator[Problem]:
                 f"it has {' and '.join(has)}" if has else "take a model of another provider, or leave it out"
             )
             yield part.at("use").problem("provider-tool", message, help=help)
+
+
+def _not_kept_to(part: ToolPart, parts: Parts) -> Iterator[Problem]:
+    """Find options that a model's provider cannot keep to: its requests would fail."""
+    spec = parts.file.model
+    given = part.spec.arguments
+    narrow = [name for name in _NARROW if given.get(name) not in (None, True)]
+    for id in () if spec is None else (spec.id, *spec.fallback):
+        provider = id.partition(":")[0]
+        keeps = KEEPS.get(provider, _NARROW)
+        for name in (each for each in narrow if each not in keeps):
+            message = f"the provider of the model {quoted(id)} cannot keep {part.name} to {name}"
+            help = f"delete {name}, or take a model of another provider"
+            yield part.at("with", name).problem("provider-tool", message, help=help)
+        if provider == "anthropic" and all(given.get(name) for name in _DOMAINS):
+            message = f"the provider of the model {quoted(id)} takes only one of: {', '.join(_DOMAINS)}"
+            yield part.at("with", _DOMAINS[1]).problem("provider-tool", message, help="delete one of the two")
 
 
 def _has(id: str, *, elsewhere: bool) -> Sequence[str] | None:

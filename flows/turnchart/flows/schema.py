@@ -252,8 +252,9 @@ class CompactionRules(Closed):
 class SessionSpec(Closed):
     """Where the log is kept."""
 
-    store: Literal["memory", "jsonl", "sqlite"]
+    store: Name
     path: Maybe[Name] = None
+    arguments: dict[str, Any] = Field(default={}, alias="with")
 
 
 class LimitRules(Closed):

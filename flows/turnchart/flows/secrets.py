@@ -13,6 +13,7 @@ SECRET: Final = re.compile(
     | \b[Bb]earer\ [A-Za-z0-9._-]{20,}
     | \b(?:r8|hf)_[A-Za-z0-9]{30,}
     | -----BEGIN\ [A-Z ]*PRIVATE\ KEY-----
+    | ://[^\s/:@"'$]*:[^\s/@"'$]+(?=@)              # user and password in an address; a variable is none
     """,
     re.VERBOSE,
 )

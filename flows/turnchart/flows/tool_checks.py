@@ -1,7 +1,7 @@
 """What is wrong with the tools of a flow, and with the permissions that speak of them."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cached_property, partial
@@ -18,6 +18,7 @@ from turnchart.flows.schema import Closed, Name, PermissionRules
 from turnchart.flows.servers import may_fit, server_of
 from turnchart.flows.source import AnyNode
 from turnchart.flows.validate import Reading
+from turnchart.machine.paths import resolved
 from turnchart.machine.permissions import Permissions, Verdict
 from turnchart.machine.toolbox import AT_PROVIDER, TOOLBOX, make
 
@@ -143,9 +144,13 @@ def _named(
     try:
         found.check(root, params)
     except (PermissionError, ValueError):
-        reading.problems.append(_leads_out(part, root))
+        reading.problems.append(_leads_out(part, root, getattr(params, "outside", ())))
         return Named(part)
     given = params.model_dump()
+    if given.get("outside"):
+        from turnchart.flows.openings import check_openings  # few flows leave their root
+
+        reading.problems += check_openings(part, root, given["outside"])
     if found.program:
         first, argv = part.at("with", found.program, 0), given[found.program]
         reading.problems += looked_up(first, argv[0], place)
@@ -170,7 +175,7 @@ def _agent(part: ToolPart, reading: Reading, place: Place, inner: Inner) -> Name
     node = part.at("with", "file")
     target, name = beside(node.source, given.file)
     wrong = outside(node, given.file, target, place.reach)
-    if wrong is None and not target.is_file():
+    if wrong is None and not os.path.isfile(target):
         help = "the path is relative to the file that wrote it"
         wrong = node.problem("file-missing", f"the flow {quoted(name)} is not there", help=help)
     if wrong is not None:
@@ -189,8 +194,13 @@ def _agent(part: ToolPart, reading: Reading, place: Place, inner: Inner) -> Name
     return Named(part, partial(agent_tool, flow), None, flow)
 
 
-def _leads_out(part: ToolPart, root: Path) -> Problem:
+def _leads_out(part: ToolPart, root: Path, opened: Sequence[str]) -> Problem:
     """Return the problem of a parameter that leads out of the root."""
+    for i, text in enumerate(opened):
+        try:
+            resolved(root, [text])
+        except ValueError:
+            return part.at("with", "outside", i).problem("bad-value", f"{quoted(text)} is no path")
     texts = {key: value for key, value in part.spec.arguments.items() if isinstance(value, str)}
     for key, text in texts.items():
         wrong = outside(part.at("with", key), text, root / text, root)
@@ -222,16 +232,25 @@ def _unknown(part: ToolPart, own: "Mapping[str, Tool]") -> Problem:
 _LISTS: Final[tuple[Verdict, ...]] = ("deny", "ask", "allow")
 
 
-def check_permissions(parts: Parts, tools: Sequence[Named]) -> Iterator[Problem]:
-    """Find rules that are written wrong, or can match nothing."""
+def check_permissions(parts: Parts, tools: Sequence[Named], own: Iterable[str] = ()) -> Iterator[Problem]:
+    """Find rules that are written wrong, or can match nothing.
+
+    A flow may deny a tool that it does not have, or ask about it: that holds for those who extend it.
+
+    Args:
+        parts: The flow.
+        tools: What it has.
+        own: The names of the tools of plug-ins.
+    """
     rules = parts.file.permissions
     if rules is None:
         return
     everywhere = [*tools, *_inner_tools(tools)]
     for verdict in _LISTS:
         known = tools if verdict == "allow" else everywhere
+        beside = () if verdict == "allow" else (*TOOLBOX, AGENT, *own)
         for i, text in enumerate(getattr(rules, verdict)):
-            yield from _rule(parts, verdict, parts.at("permissions", verdict, i), text, known)
+            yield from _rule(parts, verdict, parts.at("permissions", verdict, i), text, known, beside)
 
 
 def _inner_tools(tools: Sequence[Named]) -> Iterator[Named]:
@@ -250,7 +269,7 @@ def permissions_of(rules: PermissionRules | None) -> Permissions:
 
 
 def _rule(
-    parts: Parts, verdict: Verdict, node: AnyNode, text: str, tools: Sequence[Named]
+    parts: Parts, verdict: Verdict, node: AnyNode, text: str, tools: Sequence[Named], beside: Iterable[str]
 ) -> Iterator[Problem]:
     try:
         rule = _single(verdict, text)
@@ -270,12 +289,24 @@ def _rule(
         if wrong.code == "dead-permission" and any(each.unknown for each in tools):
             continue  # it may be about a tool whose name is wrong, which is reported
         if wrong.code == "dead-permission":
+            renamed = _renamed(name, tools)
+            if not renamed and any(fnmatchcase(other, name) for other in beside):
+                continue
             names = [name for each in tools for name in each.shown]
-            help = sentence(meant(name, names), f"tools: {', '.join(names) or 'none'}")
+            cure = renamed or meant(name, (*names, *beside))
+            help = sentence(cure, f"tools: {', '.join(names) or 'none'}")
             message = f"permission {quoted(text)} matches no tool of this agent"
             yield node.problem("dead-permission", message, help=help)
         else:
             yield node.problem("permission-rule", f"permission {quoted(text)}: {wrong.message}")
+
+
+def _renamed(name: str, tools: Iterable[Named]) -> str:
+    """Return what a tool is named here that a rule calls by its own name; nothing where there is none."""
+    for each in tools:
+        if each.part.spec.name and fnmatchcase(each.part.spec.use or "", name):
+            return f"the tool {each.part.spec.use} is named {quoted(each.name)} here."
+    return ""
 
 
 def _single(verdict: Verdict, text: str) -> Permissions:

@@ -1,5 +1,6 @@
 """What is well formed and does nothing, or not what was meant: found before anybody wonders why."""
 
+import os
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import Final
@@ -42,7 +43,7 @@ def _script(part: HookPart, place: Place) -> Iterator[Problem]:
     name = next((word for word in argv[1:] if not word.startswith("-")), "")
     at = node.items[argv.index(name)] if name else node
     folder = place.root / (part.spec.cwd or ".")
-    if name.endswith(_SCRIPTS) and not (folder / name).is_file():
+    if name.endswith(_SCRIPTS) and not os.path.isfile(folder / name):
         message = f"the script {quoted(name)} is not there"
         help = "programs start in the root of the project, so the path is relative to that"
         yield at.problem("run-file", message, help=help, level="warning")

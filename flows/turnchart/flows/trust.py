@@ -19,16 +19,19 @@ from turnchart.flows.agreements import agreed
 from turnchart.flows.problems import Level, Problem
 from turnchart.flows.source import AnyNode, ListNode, MapNode, Scalar, as_written, scalars
 from turnchart.flows.validate import find
+from turnchart.machine.paths import resolved
 
 if TYPE_CHECKING:
     from turnchart.flows.check import Checked
     from turnchart.flows.hook_checks import HookUse
     from turnchart.flows.plugins import ProjectPlugins
+    from turnchart.hooks.registry import Spec
 
-Kind = Literal["program", "address", "variable", "plug-in"]
+Kind = Literal["program", "address", "variable", "folder", "plug-in"]
 
 _VERBS: Final[Mapping[Kind, str]] = {
-    "program": "starts", "address": "reaches", "variable": "hands out a variable to", "plug-in": "imports",
+    "program": "starts", "address": "reaches", "variable": "hands out a variable to",
+    "folder": "opens", "plug-in": "imports",
 }  # fmt: skip
 _OF_PROGRAM: Final = ("run", "command", "args", "env", "env_from", "cwd")
 _OF_ADDRESS: Final = ("url", "base_url", "bearer_env", "headers_env", "api_key_env")
@@ -44,8 +47,10 @@ class Reach:
     """One thing that a flow starts or reaches.
 
     Attributes:
-        kind: A program, an address, a variable that is handed out, or a plug-in that is imported.
-        what: The program with its arguments, the address, who gets the variable, or the plug-in.
+        kind: A program, an address, a variable that is handed out, a folder outside of the root that is open
+            to a tool, or a plug-in that is imported.
+        what: The program with its arguments, the address, who gets the variable, the folder and the tool, or
+            the plug-in.
         where: ``file:line``.
         variables: The environment variables that it is given.
         node: Where it stands.
@@ -80,6 +85,7 @@ def reaches_of(checked: "Checked") -> tuple[Reach, ...]:
         listed = _Listing(checked.place.root, checked.parts.root.get("params"))
         listed.model(checked.parts.root.get("model"))
         listed.servers(checked.parts.root.get("mcp"))
+        listed.store(checked)
         for part in checked.parts.tools:
             listed.tool(part.name, find(part.node, ("with",)))
         for named in checked.tools:
@@ -157,9 +163,32 @@ class _Listing:
         for _, server in node.fields.values() if isinstance(node, MapNode) else ():
             self._any(server, "an mcp server")
 
+    def store(self, checked: "Checked") -> None:
+        """List a registered store: it gets all that is said, with what it starts."""
+        node, use = checked.parts.root.get("session") if checked.parts is not None else None, checked.store
+        if use is None or not isinstance(node, MapNode):
+            return
+        said = {key: node.fields[key][1] for key in ("store", "with") if key in node.fields}
+        self._add(
+            "address", f"the session store {use.spec.name}{_told(node.get('with'))}", said["store"], said, ()
+        )
+        self._commands(use.spec, node)
+
     def tool(self, name: str, given: Any) -> None:
         if given.exact:
             self._any(given.value, name)
+            self._folders(find(given.value, ("outside",)), name)
+
+    def _folders(self, given: Any, tool: str) -> None:
+        """List folders outside of the root, each with where it really is: another one if a link changes."""
+        for node in given.value.items if given.exact and isinstance(given.value, ListNode) else ():
+            if not isinstance(node, Scalar):
+                continue
+            what, said = node.text, {"outside": node}
+            if not (_referred(node) or _PARAM.search(node.text)):
+                (real,) = resolved(self._root, [node.text])
+                what = str(real) if node.text == str(real) else f"{node.text} ({real})"
+            self._add("folder", f"{what} to {tool}", node, said, ())
 
     def hook(self, use: "HookUse") -> None:
         node = use.part.node
@@ -167,7 +196,11 @@ class _Listing:
             return
         if node.get("run") is not None:
             self._program(node, "run")
-        for parameter in use.spec.parameters if use.spec is not None else ():
+        if use.spec is not None:
+            self._commands(use.spec, node)
+
+    def _commands(self, spec: "Spec", node: MapNode) -> None:
+        for parameter in spec.parameters:
             value = find(node, ("with", parameter.name))
             if parameter.meaning == "command" and value.exact:
                 self._add("program", _line(value.value), value.value, {parameter.name: value.value}, ())
@@ -219,6 +252,8 @@ class _Listing:
             content[f"param:{name}"] = default
             what += f", where {name} is {default}"
         files = _digests(self._files(said), self._root) if kind == "program" else []
+        if kind == "folder":
+            content["open"] = what
         self.found.append(_reach(kind, what, node, variables, content, files))
 
     def _defaults(self, said: Mapping[str, AnyNode]) -> Iterator[tuple[str, str]]:
@@ -271,6 +306,15 @@ def _line(node: AnyNode) -> str:
     if isinstance(node, ListNode):
         return shlex.join(each.text for each in scalars(node))
     return node.text if isinstance(node, Scalar) else "a program"
+
+
+def _told(given: AnyNode | None) -> str:
+    """Return parameters in words, behind what they belong to."""
+    fields = given.fields if isinstance(given, MapNode) else dict[str, tuple[Scalar, AnyNode]]()
+    told = [
+        f"{name} {json.dumps(as_written(value), ensure_ascii=False)}" for name, (_, value) in fields.items()
+    ]
+    return f" ({', '.join(told)})" if told else ""
 
 
 def _names(node: AnyNode) -> list[str]:

@@ -44,6 +44,7 @@ class Tried:
         width = max((len(each.id) for each in self.trace), default=0)
         for each in self.trace:
             yield f"  {each.id:<{width}}  {_said(each)}  ({1000 * each.seconds:.1f} ms)".rstrip()
+            yield from (f"    stderr: {line}" for line in each.stderr.splitlines())
         for text in self.notices:
             yield f"  told the user: {text}"
         for name, value in self.changes.items():
@@ -52,7 +53,8 @@ class Tried:
 
 
 def _said(each: Dispatch) -> str:
-    did = [each.decision or "", each.reason, f"failed: {each.error}" if each.error else ""]
+    told = not each.error or each.error in each.reason  # by a denial that is the failure
+    did = [each.decision or "", each.reason, "" if told else f"failed: {each.error}"]
     did.append(f"changed {', '.join(each.changed)}" if each.changed else "")
     return ": ".join(part for part in did if part) or "no opinion"
 

@@ -14,6 +14,7 @@ from turnchart.machine.agent import Agent
 from turnchart.machine.driver import Driver
 from turnchart.machine.states import State
 from turnchart.machine.table import LIFECYCLE, Row, Table
+from turnchart.machine.verdict import acted
 
 Measure = Literal["states", "edges", "guards", "pairs", "hooks"]
 MEASURES: Final[tuple[Measure, ...]] = get_args(Measure)
@@ -98,7 +99,7 @@ class LifecycleCoverage:
                 for hook in (hook for hook in chain.hooks if hook.where):
                     self._hooks.setdefault(_hook(chain.point, hook.id, hook.where), False)
             for entry in agent.session.entries if self._hooks else ():
-                if entry.type == "hook/result":
+                if entry.type == "hook/result" and acted(entry.data):
                     name = _hook(entry.data["point"], entry.data["id"], entry.data.get("where") or "")
                     if name in self._hooks:
                         self._hooks[name] = True

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from turnchart.hooks.registry import ParamError as ParamError
     from turnchart.hooks.registry import Registry as Registry
     from turnchart.hooks.registry import hook as hook
+    from turnchart.hooks.stores import STORES as STORES
+    from turnchart.hooks.stores import Sessions as Sessions
+    from turnchart.hooks.stores import StoreSpec as StoreSpec
+    from turnchart.hooks.stores import session_store as session_store
     from turnchart.machine.chain import BoundHook as BoundHook
     from turnchart.machine.chain import Chain as Chain
     from turnchart.machine.chain import Dispatch as Dispatch
@@ -58,6 +62,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "HOOKS",
+    "STORES",
     "AddContext",
     "AfterStep",
     "Allow",
@@ -91,7 +96,9 @@ __all__ = [
     "RunTool",
     "SessionEnd",
     "SessionStart",
+    "Sessions",
     "Stop",
+    "StoreSpec",
     "Stream",
     "Summary",
     "ToolOutcome",
@@ -102,10 +109,12 @@ __all__ = [
     "World",
     "hook",
     "run_chain",
+    "session_store",
 ]
 
 _MODULES = {
     "turnchart.hooks.registry": ("HOOKS", "HookSpec", "ParamError", "Registry", "hook"),
+    "turnchart.hooks.stores": ("STORES", "Sessions", "StoreSpec", "session_store"),
     "turnchart.machine.chain": ("BoundHook", "Chain", "Dispatch", "Verdict", "run_chain"),
 }
 _WHERE = {name: module for module, names in _MODULES.items() for name in names}

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from turnchart.hooks.builtin._subject import root_of
-from turnchart.machine.errors import TurnchartError
+from turnchart.hooks.command import CommandFailed
 from turnchart.machine.messages import Text, UserMessage
 from turnchart.machine.points import (
     AddContext,
@@ -60,7 +60,7 @@ Question = dict[str, Any]
 Outcome = Payload | Decision | None
 
 
-class DialectFailed(TurnchartError):
+class DialectFailed(CommandFailed):
     """A program did not answer as a hook of Claude Code does."""
 
 

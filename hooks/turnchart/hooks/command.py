@@ -6,15 +6,20 @@ other text, an unknown key, too much output) is a failure, and the table of the 
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from typing import Any, Final, Literal, cast
 
+from turnchart.machine.bound import Remarked
 from turnchart.machine.errors import TurnchartError
 from turnchart.machine.points import POINTS, AddContext, Allow, Decision, Payload, Point, Ran, World
 
 PROTOCOL: Final = 1
 MAX_OUTPUT: Final = 1024 * 1024
+MAX_STDERR: Final = 16_000
+"""So many characters of stderr are kept, the last ones."""
+SHORTEST_SECRET: Final = 6
+"""Shorter values of variables are no secrets: they would be found everywhere."""
 TIMEOUT: Final = 30.0
 _COMMON: Final = ("decision", "reason", "set", "context")
 _WORDS: Final = ("allow", "ask", "deny", "reject", "continue", "stop", "retry", "give_up", "block", "veto")
@@ -23,7 +28,13 @@ _TYPES: Final[Mapping[str, tuple[type, ...]]] = {"reason": (str,), "model": (str
 
 
 class CommandFailed(TurnchartError):
-    """A program did not answer as the protocol says."""
+    """A program did not answer as the protocol says.
+
+    Attributes:
+        stderr: What it wrote there.
+    """
+
+    stderr = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +61,8 @@ class Command:
     dialect: Literal["claude_code"] | None = None
     tools: Mapping[str, str] = field(default_factory=dict[str, str])
 
-    async def __call__(self, payload: Payload) -> Payload | Decision | None:
-        """Run the program and return what it answered.
+    async def __call__(self, payload: Payload) -> Payload | Decision | Remarked | None:
+        """Run the program and return what it answered, with what it wrote to stderr; a failure has that too.
 
         Raises:
             CommandFailed: If it does not answer as the protocol says.
@@ -68,30 +79,51 @@ class Command:
             return await self._in_dialect(payload, payload.world)
         given = payload.json() | {"protocol": PROTOCOL, "point": self.point}
         ran = await self._run(payload, payload.world, given)
+        return _remarked(ran.errors, lambda: self._answer(payload, ran))
+
+    def _answer(self, payload: Payload, ran: Ran) -> Payload | Decision | None:
         if ran.exit_code != 0:
             raise CommandFailed(f"{self.argv[0]} ended with exit code {ran.exit_code}{_last(ran.errors)}")
         return answer(POINTS[self.point], payload, ran.output)
 
-    async def _in_dialect(self, payload: Payload, world: World) -> Payload | Decision | None:
+    async def _in_dialect(self, payload: Payload, world: World) -> Payload | Decision | Remarked | None:
         from turnchart.hooks import claude_code  # most flows have no such program
 
         given = claude_code.question(self.point, payload, self.tools, self.cwd)
         if given is None:
             return None
         ran = await self._run(payload, world, given, CLAUDE_PROJECT_DIR=world.root)
-        _check_size(ran.output)
-        return claude_code.answer(self.point, payload, ran, self.tools)
+
+        def answered() -> Payload | Decision | None:
+            _check_size(ran.output)
+            return claude_code.answer(self.point, payload, ran, self.tools)
+
+        told = ran.exit_code == claude_code.BLOCKED  # there stderr is the answer itself
+        return answered() if told else _remarked(ran.errors, answered)
 
     async def _run(self, payload: Payload, world: World, given: dict[str, Any], **env: str) -> Ran:
-        return await world.run(
+        ran = await world.run(
             self.argv, stdin=json.dumps(given, ensure_ascii=False, default=_plain), timeout=self.timeout,
             env={**env, **self._environment(payload)}, cwd=self.cwd,
         )  # fmt: skip
+        return self._without_secrets(ran) if ran.errors else ran
+
+    def _without_secrets(self, ran: Ran) -> Ran:
+        """Return what a program gave back without the values that it alone was handed: stderr is kept."""
+        from turnchart.machine.world import Finished
+
+        errors = ran.errors
+        for name, value in self._handed().items():
+            if len(value) >= SHORTEST_SECRET:
+                errors = errors.replace(value, f"[redacted {name}]")
+        return Finished(ran.exit_code, ran.output, errors)
+
+    def _handed(self) -> dict[str, str]:
+        return {name: os.environ[other] for name, other in self.env_from.items() if other in os.environ}
 
     def _environment(self, payload: Payload) -> dict[str, str]:
-        ours = {name: os.environ[other] for name, other in self.env_from.items() if other in os.environ}
         root = payload.world.root if payload.world is not None else ""
-        return {"TURNCHART_ROOT": root, "TURNCHART_SESSION": payload.session, **self.env, **ours}
+        return {"TURNCHART_ROOT": root, "TURNCHART_SESSION": payload.session, **self.env, **self._handed()}
 
 
 def answer(point: Point, payload: Payload, output: str) -> Payload | Decision | None:
@@ -172,6 +204,25 @@ def _without_decision(
             raise CommandFailed(f"context cannot be added on {point.name}")
         changes = {**changes, "context": context}
     return payload.replace(**changes) if changes else None
+
+
+def _remarked(
+    errors: str, answered: Callable[[], Payload | Decision | None]
+) -> Payload | Decision | Remarked | None:
+    """Return an answer with what was written to stderr; of a failure it becomes the ``stderr``.
+
+    Raises:
+        CommandFailed: What ``answered`` raises.
+    """
+    wrote = errors.strip()
+    if len(wrote) > MAX_STDERR:
+        wrote = f"[{len(wrote) - MAX_STDERR:,} characters before this are left out]\n{wrote[-MAX_STDERR:]}"
+    try:
+        said = answered()
+    except CommandFailed as error:
+        error.stderr = wrote
+        raise
+    return Remarked(said, wrote) if wrote else said
 
 
 def _plain(value: object) -> object:

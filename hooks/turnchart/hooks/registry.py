@@ -7,7 +7,7 @@ from dataclasses import MISSING, dataclass, fields
 from functools import cached_property, partial
 from importlib import import_module
 from types import MethodType, SimpleNamespace
-from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform, get_type_hints
 
 from turnchart.hooks.builtin import BUILTIN
 from turnchart.machine.bound import MARKS, BoundHook, Marks, bind, place_of, point_named
@@ -24,18 +24,18 @@ T = TypeVar("T", bound=Callable[..., Any])
 
 
 class ParamError(TurnchartError):
-    """The ``with:`` of a hook does not fit its parameters.
+    """The ``with:`` of a hook or a session store does not fit its parameters.
 
     Attributes:
-        hook: The name of the hook.
+        hook: The name of the hook or the store.
         errors: As pydantic tells them; ``loc`` is the path inside ``with:``, empty for all of it.
     """
 
-    def __init__(self, hook: str, errors: "list[ErrorDetails]") -> None:
+    def __init__(self, hook: str, errors: "list[ErrorDetails]", kind: str = "hook") -> None:
         self.hook = hook
         self.errors = errors
         told = [f"{'.'.join(str(part) for part in e['loc']) or 'with'}: {e['msg']}" for e in errors]
-        super().__init__(f"hook `{hook}`: {'; '.join(told)}")
+        super().__init__(f"{kind} `{hook}`: {'; '.join(told)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,23 +54,22 @@ class Parameter:
     meaning: "Meaning"
 
 
-@dataclass(frozen=True)
-class HookSpec:
-    """A registered hook.
+@dataclass(frozen=True, kw_only=True)
+class Spec:
+    """A function or a class that YAML names, with its ``with:`` parameters.
 
     Attributes:
-        points: Where it runs.
         doc: Its docstring.
         target: The function or the class.
-        defaults: What the decorator said.
         where: ``file:line`` of its code.
     """
 
+    KIND: ClassVar[str] = "hook"
+    """What it is, in words."""
+
     name: str
-    points: tuple[str, ...]
     doc: str
     target: Callable[..., Any]
-    defaults: Marks
     where: str
 
     @cached_property
@@ -79,7 +78,7 @@ class HookSpec:
         from turnchart.hooks.params import meaning_of  # pydantic is loaded on first use
 
         given = _parameters_of(self.target)
-        hints = _hints(self.name, self.target, given)
+        hints = _hints(f"{self.KIND} `{self.name}`", self.target, given)
         return tuple(
             Parameter(name, hints[name], default, meaning_of(hints[name])) for name, default in given.items()
         )
@@ -108,14 +107,27 @@ class HookSpec:
         try:
             values = vars(self.params.model_validate(dict(params)))
         except ValidationError as error:
-            raise ParamError(self.name, error.errors(include_url=False)) from error
+            raise ParamError(self.name, error.errors(include_url=False), self.KIND) from error
         if not isinstance(self.target, type):
             return partial(self.target, **values)
         try:
             return self.target(**values)
         except ValueError as error:
             told: ErrorDetails = {"type": "value_error", "loc": (), "msg": str(error), "input": dict(params)}
-            raise ParamError(self.name, [told]) from error
+            raise ParamError(self.name, [told], self.KIND) from error
+
+
+@dataclass(frozen=True, kw_only=True)
+class HookSpec(Spec):
+    """A registered hook.
+
+    Attributes:
+        points: Where it runs.
+        defaults: What the decorator said.
+    """
+
+    points: tuple[str, ...]
+    defaults: Marks
 
     def bind(
         self,
@@ -189,8 +201,10 @@ class Registry:
         if marks.on_error and not any(POINTS[point].on_error for point in marks.points):
             raise TypeError(f"hook `{marks.name}` cannot say on_error: none of its points takes it")
         setattr(target, MARKS, marks)
-        doc = "" if target.__doc__ is None else inspect.cleandoc(target.__doc__)
-        spec = HookSpec(marks.name, marks.points, doc, target, marks, place_of(legs[0]))
+        spec = HookSpec(
+            name=marks.name, doc=doc_of(target), target=target, where=place_of(legs[0]), points=marks.points,
+            defaults=marks,
+        )  # fmt: skip
         self._specs[marks.name] = spec
         return spec
 
@@ -198,7 +212,7 @@ class Registry:
         if name in self._builtin and target.__module__ != _module(name):
             raise ValueError(f"{name!r} is the name of a built-in hook; give yours another one")
         other = self._specs.get(name)
-        if other and _origin(other.target) != _origin(target):
+        if other and origin_of(other.target) != origin_of(target):
             raise ValueError(f"the hook name {name!r} is taken already ({other.where})")
 
 
@@ -238,7 +252,7 @@ def hook(
     points = (on,) if isinstance(on, str) else tuple(on)
 
     def register(target: T) -> T:
-        _make_dataclass(target)
+        make_dataclass(target)
         runs_on = points or tuple(point for point in POINTS if hasattr(target, point))
         registry.add(target, Marks(name, runs_on, timeout, on_error, observes))
         return target
@@ -246,7 +260,8 @@ def hook(
     return register
 
 
-def _make_dataclass(target: object) -> None:
+def make_dataclass(target: object) -> None:
+    """Make a dataclass of a class that is none: its annotated fields are its parameters."""
     if isinstance(target, type) and "__dataclass_fields__" not in vars(target):
         doc = target.__doc__
         dataclass(kw_only=True, eq=False)(target)
@@ -257,7 +272,13 @@ def _module(name: str) -> str:
     return f"turnchart.hooks.builtin.{name}"
 
 
-def _origin(target: Callable[..., Any]) -> tuple[str, str]:
+def doc_of(target: Callable[..., Any]) -> str:
+    """Return the docstring of a function or a class; empty for none."""
+    return "" if target.__doc__ is None else inspect.cleandoc(target.__doc__)
+
+
+def origin_of(target: Callable[..., Any]) -> tuple[str, str]:
+    """Return where a function or a class comes from: a module that is loaded again is no other one."""
     return target.__module__, target.__qualname__
 
 
@@ -274,18 +295,23 @@ def _legs(target: Callable[..., Any], marks: Marks) -> list[Callable[..., Any]]:
                 raise TypeError(f"hook `{marks.name}` runs on {point}, but has no method of that name")
             legs.append(MethodType(method, object()))
         else:
-            legs.append(partial(target, **dict.fromkeys(_function_parameters(target, marks.name))))
+            legs.append(partial(target, **dict.fromkeys(function_parameters(target, f"hook `{marks.name}`"))))
         bind(point, legs[-1], id=marks.name, observes=marks.observes, timeout=marks.timeout)
     return legs
 
 
-def _function_parameters(target: Callable[..., Any], name: str) -> dict[str, Any]:
+def function_parameters(target: Callable[..., Any], who: str) -> dict[str, Any]:
+    """Return the ``with:`` parameters of a function, with their defaults as pydantic takes them.
+
+    Raises:
+        TypeError: If one that has a default is not keyword-only.
+    """
     given = list(inspect.signature(target).parameters.values())
     wrong = [p.name for p in given[1:] if p.kind is p.POSITIONAL_OR_KEYWORD and p.default is not p.empty]
     wrong += [f"**{p.name}" for p in given if p.kind is p.VAR_KEYWORD]
     if wrong:
         raise TypeError(
-            f"hook `{name}` takes {', '.join(wrong)}: its with: parameters must be keyword-only,"
+            f"{who} takes {', '.join(wrong)}: its with: parameters must be keyword-only,"
             " so write them behind a `*`"
         )
     return _parameters_of(target)
@@ -307,7 +333,7 @@ def _default(field: Any) -> Any:
     return ... if field.default is MISSING else field.default
 
 
-def _hints(hook: str, target: Callable[..., Any], names: Iterable[str]) -> dict[str, Any]:
+def _hints(who: str, target: Callable[..., Any], names: Iterable[str]) -> dict[str, Any]:
     """Return the types of the parameters; not the payload's, which only checkers may be able to import."""
     written: dict[str, Any] = {}
     for owner in reversed(target.__mro__) if isinstance(target, type) else (target,):
@@ -316,4 +342,4 @@ def _hints(hook: str, target: Callable[..., Any], names: Iterable[str]) -> dict[
     try:
         return get_type_hints(asked, vars(sys.modules[target.__module__]), include_extras=True)
     except NameError as error:
-        raise TypeError(f"hook `{hook}`: the type of a parameter cannot be found: {error}") from error
+        raise TypeError(f"{who}: the type of a parameter cannot be found: {error}") from error

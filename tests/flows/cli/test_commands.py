@@ -174,7 +174,11 @@ async def test_the_session_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert await said("/diagram walk.dot") == ["drawn in walk.dot"]
         assert (await said("/diagram"))[0].endswith(".html")
         assert "must end with one of: .html, .md" in (await said("/diagram walk.pdf"))[0]
-        assert "No such file" in (await said("/diagram no/walk.mmd"))[0]
+        assert await said("/diagram no/such/walk.mmd") == ["drawn in no/such/walk.mmd"]
+        assert (tmp_path / "no/such/walk.mmd").is_file()
+        (tmp_path / "folder.md").mkdir()
+        assert await said("/diagram folder.md") == ["/diagram: folder.md: Is a directory"]
+        assert await said("/diagram walk.mmd/x.md") == ["/diagram: walk.mmd: File exists"]
 
 
 async def test_a_prompt_for_later_and_the_end() -> None:

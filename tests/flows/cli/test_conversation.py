@@ -90,12 +90,12 @@ async def test_a_prompt_that_no_turn_took_is_told() -> None:
     assert isinstance(told[0], TurnFailed)
 
 
-async def interrupt(agent: Agent, state: State) -> None:
+async def interrupt(agent: Agent, state: State, by: signal.Signals = signal.SIGINT) -> None:
     """Press Ctrl-C when the agent reaches a state."""
     await agent.until(state)
     agent.go_on()
     await anyio.wait_all_tasks_blocked()
-    os.kill(os.getpid(), signal.SIGINT)
+    os.kill(os.getpid(), by)
 
 
 async def test_an_interrupt_cuts_the_turn_off() -> None:
@@ -105,6 +105,42 @@ async def test_an_interrupt_cuts_the_turn_off() -> None:
         await anyio.lowlevel.checkpoint()
         assert await talk(agent)[0].turns(["go", "and on"], (), lambda _: None) == 130
         assert came(agent) == [(1, "aborted", CAUSE)]
+
+
+@pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGHUP])
+async def test_who_ends_the_process_ends_the_turn_and_its_tools_first(by: signal.Signals) -> None:
+    model = ScriptedModel([Reply(tool_calls=[ToolCall("wait")])])
+    async with Agent(model, tools=[wait]) as agent, anyio.create_task_group() as group:
+        group.start_soon(interrupt, agent, State.TOOLING, by)
+        await anyio.lowlevel.checkpoint()
+        assert await talk(agent)[0].turns(["go", "and on"], (), lambda _: None) == 128 + by
+        assert [reason for _, reason, _ in came(agent)] == ["aborted"]
+
+
+async def test_a_signal_that_is_ignored_stays_ignored() -> None:
+    """As under nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        async with Agent(ScriptedModel(["one"])) as agent, anyio.create_task_group() as group:
+            group.start_soon(interrupt, agent, State.REQUESTING, signal.SIGHUP)
+            await anyio.lowlevel.checkpoint()
+            assert await talk(agent)[0].turns(["go"], (), lambda _: None) == 0
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+async def test_who_ends_the_process_ends_a_chat_too() -> None:
+    reading, writing = os.pipe()
+
+    async def end() -> None:
+        await anyio.wait_all_tasks_blocked()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    with os.fdopen(reading, encoding="utf-8") as stream:
+        async with Agent(ScriptedModel([])) as agent, anyio.create_task_group() as group:
+            group.start_soon(end)
+            assert await talk(agent, stream)[0].chat(()) == 128 + signal.SIGTERM
+    os.close(writing)
 
 
 async def test_a_chat_is_a_turn_a_line(typed: Typed) -> None:

@@ -30,6 +30,17 @@ def test_a_flow(cli: Cli) -> None:
     assert cli("diagram", "demo", "--view", "sequence").out == sequence_diagram(load_flow("demo"))
 
 
+@pytest.mark.usefixtures("renderer")
+def test_a_session_of_a_flow(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "kept.yaml").write_text("version: 1\nmodel: test\nsession: {store: jsonl, path: logs}\n")
+    assert cli("run", "kept.yaml", "hi", "--session", "mine").code == 0
+    drawn = cli("diagram", "--session", "mine", "--flow", "kept.yaml")
+    assert drawn == cli("diagram", "--session", "logs/mine.jsonl")
+    assert cli("view", "mine", "--flow", "kept.yaml", "--no-open", "-o", "page.html").code == 0
+    alone = cli("diagram", "--flow", "kept.yaml")
+    assert (alone.code, "name that with --session" in alone.err) == (2, True)
+
+
 def test_a_session(cli: Cli) -> None:
     session = Session.sqlite("some.db", "mine")
     session.set_name("x")

@@ -73,7 +73,8 @@ def test_a_sample_is_what_a_program_reads(cli: Cli) -> None:
     ],
 )
 def test_wrong_usage(cli: Cli, arguments: tuple[str, ...]) -> None:
-    assert cli("hook", *arguments).code == 2
+    ended = cli("hook", *arguments)
+    assert (ended.code, "Errno" in ended.err) == (2, False)
 
 
 def test_a_point_that_is_none(cli: Cli) -> None:
@@ -88,6 +89,43 @@ def test_a_chain_is_tried(cli: Cli) -> None:
     assert ended.out.splitlines()[-1] == "deny: No."
     ended = cli(*call, '{"command": "ls"}', "--expect", "deny")
     assert (ended.code, ended.err) == (1, "expected deny, but it came to none\n")
+
+
+@pytest.mark.parametrize(
+    ("misspelt", "says"),
+    [
+        (("--tool", "shel"), "the flow has no tool 'shel'; its tools: shell"),
+        (
+            ("--expect", "denied"),
+            "no 'denied'; say one of: allow, ask, deny, none, failed",
+        ),
+    ],
+)
+def test_a_misspelt_word_lets_no_guard_seem_to_work(misspelt: tuple[str, ...], says: str, cli: Cli) -> None:
+    ended = cli("hook", "test", "pre_tool", "flow.yaml", *misspelt)
+    assert (ended.code, says in ended.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (("--tool", "shell", "--args", '{"comand": "rm x"}'), ("--args", "`command`")),
+        (("--args", '{"command": 5}'), ("--args", "command")),
+        (("--payload", "-"), ("--payload", "`command`")),
+    ],
+)
+def test_arguments_that_the_tool_would_refuse_let_no_guard_seem_to_work(
+    given: tuple[str, ...], says: tuple[str, str], cli: Cli
+) -> None:
+    ended = cli("hook", "test", "pre_tool", "flow.yaml", *given, stdin='{"args": {"path": "x"}}')
+    assert (ended.code, all(each in ended.err for each in says)) == (2, True), ended.err
+
+
+def test_arguments_are_held_against_no_tool_that_is_not_given_any(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "flow.yaml").write_text(FLOW.replace("[shell]", "[read_file, list_files]"), "utf-8")
+    assert cli("hook", "test", "pre_tool", "flow.yaml", "--tool", "read_file").code == 0
+    assert cli("hook", "test", "pre_tool", "flow.yaml", "--args", '{"odd": 1}').code == 0
+    assert cli("hook", "test", "turn_stopping", "flow.yaml").code == 0
 
 
 def test_a_payload_from_a_file_or_a_pipe(cli: Cli, tmp_path: Path) -> None:

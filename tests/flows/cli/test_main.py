@@ -2,6 +2,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,11 @@ OURS = (
     "turnchart.diagrams",
 )
 
-OF_RUNNING = ("turnchart.machine.payloads", "turnchart.machine.tools", "turnchart.machine.verdict")
+OF_RUNNING = (
+    "turnchart.machine.payloads",
+    "turnchart.machine.tools",
+    "turnchart.machine.verdict",
+)
 
 
 def fresh(code: str) -> subprocess.CompletedProcess[str]:
@@ -77,6 +82,12 @@ def test_help_names_the_commands_that_there_are(cli: Cli) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("group", [(), ("hook",), ("sessions",)])
+def test_help_says_of_every_command_a_whole_sentence(group: tuple[str, ...], cli: Cli) -> None:
+    commands = cli(*group, "--help").out.partition("Commands:")[2].splitlines()[1:]
+    assert [line for line in commands if not line.endswith(".")] == []
+
+
 @pytest.mark.parametrize(
     "arguments",
     [[], ["nothing"], ["check"], ["run"], ["run", "demo", "--approve", "some"], ["run", "demo", "--x"]],
@@ -100,6 +111,51 @@ def test_a_reader_that_goes_away_is_no_crash() -> None:
     )
     ended = fresh(code)
     assert (ended.returncode, ended.stderr) == (1, "")
+
+
+def test_the_version_is_said(cli: Cli) -> None:
+    assert cli("--version") == (0, f"turnchart {version('turnchart')}\n", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "file"),
+    [
+        (("init", "new"), "new.yaml"),
+        (("schema", "--write"), "agent.schema.json"),
+        (("diagram", "-o", "picture.mmd"), "picture.mmd"),
+    ],
+)
+def test_what_cannot_be_written_is_said_in_one_line(arguments: tuple[str, ...], file: str, cli: Cli) -> None:
+    Path(file).symlink_to("nowhere/at/all")  # as in a folder that may not be written
+    ended = cli(*arguments)
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.err.startswith(f"turnchart: {file}: ")
+    assert ended.err.count("\n") == 1
+
+
+def started(code: str) -> subprocess.CompletedProcess[str]:
+    return fresh(f"import os, sys\nfrom turnchart.flows.cli import main\n{code}")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no device that is always full")
+@pytest.mark.parametrize("arguments", [["flows"], ["check", "demo"], ["schema"], ["sessions", "list"]])
+def test_a_full_disk_is_no_crash(arguments: list[str]) -> None:
+    ended = started(f"os.dup2(os.open('/dev/full', os.O_WRONLY), 1)\nmain({arguments!r})")
+    assert (ended.returncode, ended.stderr) == (1, "turnchart: No space left on device\n")
+
+
+def test_streams_that_are_closed_are_no_crash(tmp_path: Path) -> None:
+    closed = "sys.stdin = sys.stdout = sys.stderr = None"
+    assert started(f"os.chdir({str(tmp_path)!r})\n{closed}\nmain(['run', 'todo', 'Hi'])").returncode == 0
+
+
+def test_an_interruption_while_a_command_is_loaded_is_no_crash() -> None:
+    code = (
+        "def interrupt(arguments):\n    raise KeyboardInterrupt\n"
+        "sys.modules[main.__module__]._command_line = interrupt\nmain(['flows'])"
+    )
+    ended = started(code)
+    assert (ended.returncode, ended.stderr) == (130, "")
 
 
 def test_a_lone_command_is_called_by_its_name_and_says_so(cli: Cli) -> None:

@@ -44,6 +44,13 @@ def test_what_an_option_names(store: str, kind: str) -> None:
     assert (again.id, len(again.entries)) == (id, 1)
 
 
+def test_an_address_is_no_file() -> None:
+    with pytest.raises(
+        SessionError, match=r"--store takes a file or a folder, no address .* Session\.postgres"
+    ):
+        shelf("postgres://me:secret@host/agents")
+
+
 def test_the_usual_place_is_kept_out_of_repositories() -> None:
     place = usual()
     assert (place.path, place.options()) == (Path(".turnchart/sessions.db"), "")

@@ -79,6 +79,7 @@ def test_a_run_and_all_that_shows_it(cli: Cli, tmp_path: Path, caplog: pytest.Lo
     shown: list[str] = []
     for command in (
         "run keys.yaml go --trust --session kept", "run keys.yaml go --trust --json", "sessions show kept",
+        "run keys.yaml go --trust --verbose", "run keys.yaml go --trust --json --verbose",
         "sessions show kept --why", "sessions export kept", "verify kept", "diagram --session kept",
         "diagram --session kept --view sequence --detail", "diagram keys.yaml --format html",
         "show keys.yaml", "show keys.yaml --resolved", "show keys.yaml --hooks",

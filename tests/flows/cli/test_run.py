@@ -119,7 +119,7 @@ def test_a_turn_that_does_not_complete(cli: Cli, flow: Write) -> None:
 
 def test_replies_that_nobody_asked_for_are_only_reported(cli: Cli, flow: Write) -> None:
     ended = cli("run", flow("[hello, more]"), "hi")
-    assert (ended.code, "1 replies of the script" in ended.err) == (0, True)
+    assert (ended.code, "1 reply of the script" in ended.err) == (0, True)
 
 
 def test_a_flow_that_is_wrong(cli: Cli, flow: Write) -> None:

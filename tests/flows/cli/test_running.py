@@ -1,3 +1,5 @@
+import os
+import signal
 import sys
 from collections.abc import Callable
 from io import StringIO, TextIOWrapper
@@ -9,9 +11,12 @@ from turnchart.flows.cli.places import Shelf
 from turnchart.flows.cli.plan import Plan
 from turnchart.flows.cli.running import Run, greeting, hints, program, whole_terminal
 from turnchart.machine.agent import Agent
+from turnchart.machine.entries import Frozen
+from turnchart.machine.errors import SessionLocked
 from turnchart.machine.messages import Failure
 from turnchart.machine.scripted import Reply, ScriptedModel
 from turnchart.machine.session import Session
+from turnchart.machine.signals import Signal
 
 SHELF = Shelf("sqlite", Path("kept here.db"), "kept here.db")
 
@@ -59,6 +64,66 @@ async def test_what_is_to_be_known_of_a_session_that_goes_on(tmp_path: Path) -> 
         "session log goes on in kept here.db",
         "  2 messages wait and will be taken first",
     ]
+
+
+def test_what_goes_on_is_said_once_the_session_is_ours(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shelf = Shelf("folder", tmp_path)
+    shelf.prepare()
+    first = shelf.open("s", "chat")
+    first.attach()
+    first.append("turn/start", Frozen(turn=1))
+    hooks = {"session_start": [stumble]}
+    second = Agent(ScriptedModel(["ok"]), session=shelf.open("s", "chat"), hooks=hooks)
+    with pytest.raises(SessionLocked):
+        Run(second, Plan(("hello",)), shelf, {"digest": "1"}).whole()
+    assert "closed as interrupted" not in capsys.readouterr().err
+    first.close()
+    third = Agent(ScriptedModel(["ok"]), session=shelf.open("s", "chat"), hooks=hooks)
+    assert Run(third, Plan(("hello",)), shelf, {"digest": "1"}).whole() == 0
+    told = capsys.readouterr().err.splitlines()
+    assert told[1] == "  turn 1 was cut off; it is closed as interrupted"
+    assert "session_start stumble" in told[2]
+    assert "\n".join(told).count("closed as interrupted") == 1
+
+
+@pytest.mark.parametrize(
+    ("replies", "abort", "told"),
+    [
+        ([Reply("one", delay=0)], False, True),
+        ([Failure("quota")], False, True),
+        ([Reply("one")], True, False),
+    ],
+)
+def test_replies_that_nobody_asked_for_are_news_unless_the_turn_was_cut_off(
+    replies: list[Reply], abort: bool, told: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    agent = Agent(ScriptedModel([*replies, "left"]), session=Session.memory())
+    if abort:
+        agent.on("agent/assistant-stream", lambda signal, _: agent.abort())
+    Run(agent, Plan(("hello",)), Shelf("memory", tmp_path), {"digest": "1"}).whole()
+    assert ("not asked for" in capsys.readouterr().err) is told
+
+
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
+def test_who_ends_the_run_is_not_told_of_a_script(
+    by: signal.Signals, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    agent = Agent(ScriptedModel([Reply("one", delay=60), "left"]), session=Session.memory())
+    agent.on("session/event", lambda signal, _: os.kill(os.getpid(), by) if begins(signal) else None)
+    assert Run(agent, Plan(("hello",)), Shelf("memory", tmp_path), {"digest": "1"}).whole() == 128 + by
+    assert "not asked for" not in capsys.readouterr().err
+
+
+def begins(signal: Signal) -> bool:
+    """Whether a turn begins."""
+    return bool(signal.data["entry"].type == "turn/start")
+
+
+def stumble(event: object) -> None:
+    """Fail, which is told."""
+    raise RuntimeError("the hook was there")
 
 
 @pytest.mark.parametrize(

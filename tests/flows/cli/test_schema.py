@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft7Validator
 
-from turnchart.flows.cli.schema import MODELINE, NAME
+from turnchart.flows.cli.schema import NAME
 from turnchart.flows.source import as_written, read_file
 
 Cli = Callable[..., Any]
@@ -17,9 +17,9 @@ def test_it_is_printed_or_written(cli: Cli, tmp_path: Path) -> None:
     assert printed.code == 0
     assert json.loads(printed.out)["title"] == "A flow of Turnchart"
     ended = cli("schema", "--write")
-    assert (ended.code, ended.out, MODELINE in ended.err) == (0, "", True)
+    assert (ended.code, ended.out, f"$schema=./{NAME}\n" in ended.err) == (0, "", True)
     assert (tmp_path / NAME).read_text("utf-8") == printed.out
-    cli("schema", "-o", "other.json")
+    assert "$schema=./other.json\n" in cli("schema", "-o", "other.json").err
     assert (tmp_path / "other.json").read_text("utf-8") == printed.out
 
 

@@ -13,6 +13,7 @@ from turnchart.machine.entries import Entry, Frozen
 from turnchart.machine.messages import Failure, ToolCall
 from turnchart.machine.permissions import Permissions
 from turnchart.machine.scripted import Reply, ScriptedModel
+from turnchart.machine.states import State
 from turnchart.machine.tools import tool
 
 
@@ -113,6 +114,19 @@ async def test_what_a_person_decided(answer: object, expected: list[str]) -> Non
     said = [line.split(None, 1)[1] for line in lines]
     assert said[0] == f"nod was asked for: {expected[0]}"
     assert [line[: len(start)] for line, start in zip(said[1:], expected[1:], strict=True)] == expected[1:]
+
+
+async def test_a_call_that_was_cut_off_may_have_run() -> None:
+    async with Agent(ScriptedModel([], default=CALLS), tools=[nod]) as agent:
+        agent.follow_up("go")
+        await agent.until(State.TOOLING)
+        agent.abort("changed my mind")
+        agent.go_on()
+        await agent.idle()
+        _, *lines = why(agent.session.entries)
+    assert [line.split(None, 1)[1] for line in lines] == [
+        "nod was cut off (aborted): Aborted before it started; it had no effect."
+    ]
 
 
 def test_a_turn_that_has_not_ended() -> None:

@@ -1,5 +1,6 @@
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -7,6 +8,7 @@ import typer
 from turnchart.flows.cli.starting import start
 from turnchart.machine.session import Session
 
+Cli = Callable[..., Any]
 Write = Callable[..., str]
 
 
@@ -39,3 +41,20 @@ def test_a_recording_is_written_even_if_the_run_fails(flow: Write, tmp_path: Pat
     path = tmp_path / "recorded.yaml"
     assert start(flow("[{fail: auth}]"), "hello", record=str(path)) == 1
     assert "auth" in path.read_text("utf-8")
+
+
+OUTPUT = "output: {schema: {type: integer}}\nlimits: {max_continues: 1}\n"
+
+
+def test_with_an_output_stdout_has_the_answer_that_fits_and_nothing_else(cli: Cli, flow: Write) -> None:
+    file = flow("[{text: First I look., call: shell, args: {command: ls}}, many, '42']", OUTPUT)
+    ended = cli("run", file, "hi", "--approve", "all")
+    assert (ended.code, ended.out) == (0, "42\n")
+    assert "  said before the call:\n    First I look.\n" in ended.err
+    assert "  not accepted:\n    many\n" in ended.err
+
+
+def test_without_an_answer_that_fits_stdout_stays_empty(cli: Cli, flow: Write) -> None:
+    ended = cli("run", flow("[many, more]", OUTPUT), "hi")
+    assert (ended.code, ended.out) == (1, "")
+    assert "  not accepted:\n    more\n" in ended.err

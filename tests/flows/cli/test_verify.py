@@ -134,5 +134,5 @@ async def test_a_session_where_a_flow_keeps_it(cli: Cli, flow: Callable[..., str
     session.set_name("x")
     session.close()
     ended = cli("verify", "mi", "--flow", path)
-    assert (ended.code, ended.out) == (0, "session mine: 1 entries, 0 turns: legal\n")
+    assert (ended.code, ended.out) == (0, "session mine: 1 entry, 0 turns: legal\n")
     assert cli("verify", "mine", "--flow", path, "--store", "logs/").code == 2

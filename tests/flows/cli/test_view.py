@@ -1,12 +1,16 @@
 """``turnchart view``: where the page goes, and what is opened."""
 
+import os
+import signal
 import webbrowser
 from collections.abc import Callable
 from pathlib import Path
+from socket import socket
 from typing import Any
 
 import pytest
 
+from turnchart.flows.cli.serving import ADDRESS, Server
 from turnchart.machine.session import Session
 
 Cli = Callable[..., Any]
@@ -74,3 +78,26 @@ def test_a_browser_that_cannot_be_opened_is_said(cli: Cli, monkeypatch: pytest.M
     monkeypatch.setattr(webbrowser, "open", fail)
     ended = cli("view", "demo", "-o", "demo.html")
     assert (ended.code, ended.err) == (0, "no browser could be opened; open it by hand\n")
+
+
+@pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGHUP])
+def test_who_ends_the_process_ends_the_server(
+    cli: Cli, opened: list[str], monkeypatch: pytest.MonkeyPatch, by: signal.Signals
+) -> None:
+    session = Session.sqlite("some.db", "mine")
+    session.set_name("x")
+    session.close()
+    ports: list[int] = []
+
+    def run(server: Server) -> None:
+        ports.append(server.port)
+        os.kill(os.getpid(), by)
+        raise AssertionError("it would go on")
+
+    monkeypatch.setattr(Server, "run", run)
+    before = signal.getsignal(by)
+    ended = cli("view", "some.db", "--live", "--no-open")
+    assert (ended.code, ended.err) == (128 + by, "it follows the session; Ctrl-C ends it\n")
+    assert signal.getsignal(by) is before
+    with socket() as again:  # the port is free
+        again.bind((ADDRESS, *ports))

@@ -1,8 +1,9 @@
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from turnchart.flows.cli.words import Words, arguments, one_line, plain, words
+from turnchart.flows.cli.words import Words, arguments, one_line, plain, why, words
 from turnchart.machine.entries import Entry, Frozen, freeze
 
 
@@ -84,8 +85,16 @@ def test_arguments_that_are_no_json_are_shown_as_they_came() -> None:
             Words("hook", "pre_tool x (a.yaml:3): deny: no"),
         ),
         (
+            entry("hook/result", point="pre_tool", id="x", decision="deny", reason="x failed: E", error="E"),
+            Words("hook", "pre_tool x: deny: x failed: E"),
+        ),
+        (
             entry("hook/result", point="context", id="x", error="late", changed=["messages"]),
             Words("hook", "context x: failed: late: changed messages"),
+        ),
+        (
+            entry("hook/result", point="pre_tool", id="x", stderr="looked\ntwice\n"),
+            Words("hook", "pre_tool x: stderr: twice"),
         ),
         (
             entry("llm/retry", retry=1, after=0.5, kind="rate_limit", by="policy", model="b"),
@@ -113,3 +122,11 @@ def test_entries_in_words(given: Entry, expected: Words | None) -> None:
 
 def test_an_entry_that_lacks_something_is_shown_all_the_same() -> None:
     assert words(entry("tool/call", tool="shell")) == Words("tool/call", '{"tool": "shell"}')
+
+
+def test_what_the_system_refused_is_told_without_its_number(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as raised:
+        (tmp_path / "none").read_text()
+    assert why(raised.value) == f"{tmp_path / 'none'}: No such file or directory"
+    assert why(OSError(5, "Input/output error")) == "Input/output error"
+    assert (why(OSError("odd")), why(ValueError("no number"))) == ("odd", "no number")

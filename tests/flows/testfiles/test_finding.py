@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from turnchart.flows import FlowError
-from turnchart.flows.testfiles.finding import find_suites, load_suite
+from turnchart.flows import FlowError, NotTrusted
+from turnchart.flows.testfiles.finding import find_suites, load_suite, problems_of
 
 Write = Callable[..., Path]
 
@@ -27,6 +27,20 @@ def test_the_problems_of_the_flow_are_told_beside_those_of_the_file(write: Write
     assert [(each.file, each.line, each.code) for each in error.value.problems] == [
         ("flow.test.yaml", 3, "unknown-key"), ("flow.yaml", 2, "unknown-key"),
     ]  # fmt: skip
+
+
+def test_what_a_plug_in_brings_is_never_left_out(write: Write) -> None:
+    """A guard that is missing would let a test pass that must fail."""
+    write('[tool.turnchart]\nplugins = ["guards_that_nobody_agreed_to"]\n', "pyproject.toml")
+    write("version: 1\nmodel: test\nextensions: [{use: guard}]\n")
+    keys = "prompt: b, expect: {hooks: [{id: guard}]}"
+    write(f"version: 1\nflow: flow.yaml\ntests: [{{name: a, {keys}}}]\n", "flow.test.yaml")
+    with pytest.raises(NotTrusted, match="imports guards_that_nobody_agreed_to"):
+        load_suite("flow.test.yaml")
+    problems = problems_of("flow.test.yaml", (), None)
+    assert {(each.code, each.level) for each in problems} == {
+        ("unknown-id", "warning"), ("unknown-hook", "warning"), ("plugin-not-trusted", "warning"),
+    }  # fmt: skip
 
 
 def test_a_file_that_cannot_be_read_is_refused(write: Write) -> None:

@@ -108,7 +108,7 @@ def test_an_input_whose_place_never_comes_is_a_fault(play: Play) -> None:
 
 def test_a_reply_that_nobody_asks_for_is_a_fault(play: Play) -> None:
     [fault] = play("prompt: x\nmodel: [y, z]").faults
-    assert fault.startswith("1 replies of the script")
+    assert fault.startswith("1 reply of the script")
 
 
 def test_a_request_that_has_no_reply_is_a_fault(play: Play) -> None:
@@ -148,7 +148,7 @@ def test_programs_are_played(play: Play) -> None:
         commands:
           check.sh:
             - {output: '{"decision": "continue", "reason": "Not yet."}'}
-            - {exit: 0}
+            - {exit: 0, errors: all is well}    # which decides nothing
     """
     played = play(keys, FLOW_WITH_PROGRAM)
     assert (played.walk.count("requesting"), played.faults) == (2, ())

@@ -56,3 +56,26 @@ async def test_only_a_default_of_deny_keeps_one_away(permissions: Permissions, o
         [header] = [entry.data for entry in agent.session.entries if entry.type == "request/header"]
     assert [spec["name"] for spec in header["tools"]] == ["web_search"] * offered
     assert model.requests[0].tools == header["tools"]
+
+
+def test_its_options_are_a_part_of_its_spec() -> None:
+    made = make("web_search", ".", {"allowed_domains": ["example.org"], "user_location": {"country": "CH"}})
+    options = {"allowed_domains": ("example.org",), "user_location": {"country": "CH"}}
+    assert made.spec["options"] == options
+    assert provider_tool("web_search", **options).spec == made.spec
+    assert "options" not in provider_tool("web_search", max_uses=None).spec
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("web_search", {"allowed_domain": ["a.org"]}),
+        ("web_search", {"allowed_domains": ["https://a.org"]}),
+        ("web_fetch", {"max_uses": 0}),
+        ("web_fetch", {"search_context_size": "low"}),
+        ("code_execution", {"max_uses": 1}),
+    ],
+)
+def test_other_options_are_refused(name: str, given: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match="validation error"):
+        provider_tool(name, **given)

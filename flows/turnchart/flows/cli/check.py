@@ -36,7 +36,7 @@ def check(
         ),
     ] = False,
 ) -> None:
-    """Say everything that is wrong with a flow, with its place and its cure.
+    """Say all that is wrong with a flow, with its place and its cure.
 
     Nothing is started, but with --connect the MCP servers.
     """

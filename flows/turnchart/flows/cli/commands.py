@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 from anyio import to_thread
 
 from turnchart.flows.cli.places import Shelf
-from turnchart.flows.cli.words import one_line, text_of
+from turnchart.flows.cli.words import one_line, text_of, why
 from turnchart.machine.agent import Agent
 from turnchart.machine.errors import AgentBusy, AppendRefused, RequestFailed, TurnchartError
 from turnchart.machine.inbox import Item
@@ -58,7 +58,7 @@ class Commands:
         except (AgentBusy, AppendRefused):
             self._say(f"/{found[1]} has to wait until the turn is over; Ctrl-C cuts it off")
         except (TurnchartError, RequestFailed, ValueError, IndexError, OSError) as error:
-            self._say(f"/{found[1]}: {one_line(str(error), 1000)}")
+            self._say(f"/{found[1]}: {one_line(why(error), 1000)}")
         return True
 
     # -- looking ---------------------------------------------------------------------------------
@@ -167,7 +167,7 @@ class Commands:
         view: View = "state" if format in ("dot", "svg", "png") else "sequence"
         drawn = session_overlay(session.entries, f"session {session.id}")
         made = draw(drawn, view, format, detail=False)
-        await to_thread.run_sync(file.write_bytes, made)
+        await to_thread.run_sync(_write, file, made)
         self._say(f"drawn in {one_line(str(file), None)}")
 
     async def _follow_up(self, said: str) -> None:
@@ -209,6 +209,12 @@ def unslashed(line: str) -> str:
 def said_in(item: Item) -> str:
     """Return the text of an item of the inbox."""
     return " ".join(text_of(cast("Mapping[str, object]", message)) for message in item["messages"])
+
+
+def _write(file: Path, made: bytes) -> None:
+    """Write a file, and make its folder."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(made)
 
 
 def _seq(said: str) -> int:

@@ -1,4 +1,7 @@
-"""One run: prompts go in, turns come out, and Ctrl-C cuts off a turn and not the program."""
+"""One run: prompts go in, turns come out, and Ctrl-C cuts off a turn and not the program.
+
+Who ends the process, or closes its terminal, ends the turn and its tools first: nothing runs on by itself.
+"""
 
 import signal
 from collections.abc import Awaitable, Callable, Sequence
@@ -21,11 +24,17 @@ from turnchart.machine.turn import Turn
 
 COMPLETED, OTHERWISE, INTERRUPTED = 0, 1, 130
 """What the process ends with."""
+_ENDING: Final = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 CAUSE: Final = "user"
 """What the log says of a turn that Ctrl-C cut off."""
 
 Report = Callable[[Turn | TurnFailed], None]
 """Is told what each prompt came to."""
+
+
+def ending_signals() -> list[signal.Signals]:
+    """Return the signals that end the process; one that is ignored does not, as under nohup."""
+    return [each for each in _ENDING if signal.getsignal(each) is not signal.SIG_IGN]
 
 
 class Conversation:
@@ -44,6 +53,7 @@ class Conversation:
         self._screen = screen
         self._lines = lines
         self._interrupted = False
+        self._ended_by = 0
         self._leaving = False
         self._over = False
         self._asked: _Asked | None = None
@@ -144,14 +154,18 @@ class Conversation:
             code = await talk()
             group.cancel_scope.cancel()
         self._agent.go_on()
-        return code
+        return 128 + self._ended_by if self._ended_by else code
 
     async def _watch(self, scope: anyio.CancelScope, *, task_status: TaskStatus[None]) -> None:
-        with anyio.open_signal_receiver(signal.SIGINT) as signals:
+        ending = ending_signals()
+        with anyio.open_signal_receiver(signal.SIGINT, *ending) as signals:
             task_status.started()
-            async for _ in signals:
+            async for heard in signals:
                 self._interrupted = True
-                if self._agent.status == "running" and self._agent.turning.cause is None:
+                if heard in ending:
+                    self._ended_by = heard
+                    scope.cancel()
+                elif self._agent.status == "running" and self._agent.turning.cause is None:
                     self._agent.abort(CAUSE)
                 elif self._agent.status == "running" or self._leaving:
                     scope.cancel()

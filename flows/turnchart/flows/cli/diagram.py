@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple
 
 import typer
 
@@ -48,24 +48,23 @@ def diagram(
     store: Annotated[
         str | None, typer.Option("--store", metavar="PATH", help="Where the session is kept.")
     ] = None,
+    of_flow: Annotated[
+        str | None, typer.Option("--flow", metavar="FLOW", help="Where this flow keeps its sessions.")
+    ] = None,
+    trust: Annotated[bool, typer.Option("--trust", help="Agree to reach the store of --flow.")] = False,
 ) -> None:
-    """Draw the lifecycle, a flow with its hooks and settings, or what a session did."""
-    if view == "sequence" and format not in ("mermaid", "md", "html"):
-        raise typer.BadParameter(
-            f"there is no {format} of a sequence view; take --format mermaid, md or html",
-            param_hint="--format",
-        )
-    if flow is not None and session is not None:
-        raise typer.BadParameter("draw a flow or a session, not both", param_hint="--session")
+    """Draw the lifecycle, a flow, or what a session did. A flow is drawn with its hooks and settings."""
+    _fit(view, format, flow, session, of_flow)
     if check and output is None:
         raise typer.BadParameter("it compares with a file; name that with -o", param_hint="--check")
     if diff is not None and flow is None and session is None:
         raise typer.BadParameter("say what is to be compared: a flow or --session", param_hint="--diff")
-    drawn = _drawn(flow, plugins or (), session, store)
+    place = _Place(store, of_flow, trust)
+    drawn = _drawn(flow, plugins or (), session, place)
     if diff is not None:
         from turnchart.diagrams import difference
 
-        drawn = difference(_other(diff, flow, plugins or (), store), drawn)
+        drawn = difference(_other(diff, flow, plugins or (), place), drawn)
     made = draw(drawn, view, format, detail)
     if output is None:
         _print(made)
@@ -76,14 +75,41 @@ def diagram(
         output.write_bytes(made)
 
 
-def _drawn(flow: str | None, plugins: Sequence[str], session: str | None, store: str | None) -> "Drawable":
+def _fit(view: View, format: Format, flow: str | None, session: str | None, of_flow: str | None) -> None:
+    """See that options go together.
+
+    Raises:
+        BadParameter: If they do not.
+    """
+    if view == "sequence" and format not in ("mermaid", "md", "html"):
+        raise typer.BadParameter(
+            f"there is no {format} of a sequence view; take --format mermaid, md or html",
+            param_hint="--format",
+        )
+    if flow is not None and session is not None:
+        raise typer.BadParameter("draw a flow or a session, not both", param_hint="--session")
+    if of_flow is not None and session is None:
+        raise typer.BadParameter(
+            "it says where a session is kept; name that with --session", param_hint="--flow"
+        )
+
+
+class _Place(NamedTuple):
+    """Where sessions are looked up."""
+
+    store: str | None
+    flow: str | None
+    trust: bool
+
+
+def _drawn(flow: str | None, plugins: Sequence[str], session: str | None, place: _Place) -> "Drawable":
     """Return what is to be drawn."""
     if session is not None:
         from turnchart.diagrams import session_overlay
-        from turnchart.flows.cli.places import find
+        from turnchart.flows.cli.sessions_place import found
 
-        found = find(session, store)
-        return session_overlay(found.load(), f"session {found.id}")
+        kept = found(session, place.store, place.flow, plugins, trust=place.trust)
+        return session_overlay(kept.load(), f"session {kept.id}")
     if flow is not None:
         from turnchart.flows.load import flow_to_show
 
@@ -93,10 +119,10 @@ def _drawn(flow: str | None, plugins: Sequence[str], session: str | None, store:
     return LIFECYCLE
 
 
-def _other(name: str, flow: str | None, plugins: Sequence[str], store: str | None) -> "Drawable":
+def _other(name: str, flow: str | None, plugins: Sequence[str], place: _Place) -> "Drawable":
     """Return what is compared with: another session, another flow, or the flow as it was in a revision."""
     if flow is None:
-        return _drawn(None, plugins, name, store)
+        return _drawn(None, plugins, name, place)
     from turnchart.diagrams.overlay import overlay_of
     from turnchart.flows.cli.revisions import at_revision, is_revision
     from turnchart.flows.load import flow_to_show

@@ -4,7 +4,7 @@ import typer
 
 
 def flows() -> None:
-    """List the flows that come along; the other commands find them by name."""
+    """List the flows that come along. The other commands find them by name."""
     from turnchart.flows.cli.words import one_line
     from turnchart.flows.shipped import shipped_flows
 

@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from turnchart.flows.tool_checks import Named
     from turnchart.hooks.registry import HookSpec
+    from turnchart.machine.points import Payload
 
 app = typer.Typer(no_args_is_help=True, help="List, sample and try hooks.", rich_markup_mode=None)
 
@@ -32,7 +36,7 @@ def list_hooks(
         bool, typer.Option("--trust", help="Agree to import the plug-ins of the project.")
     ] = False,
 ) -> None:
-    """List the hooks that a flow can name, with their points and parameters."""
+    """List the hooks that a flow can name. Each has its points and its parameters."""
     from turnchart.flows.check import known_here
     from turnchart.flows.cli.words import escaped, plain
     from turnchart.flows.problems import exit_code, render_all
@@ -119,7 +123,7 @@ def sample_payload(
         str | None, typer.Option(metavar="claude_code", help="As a hook of Claude Code reads it.")
     ] = None,
 ) -> None:
-    """Print a payload as a program reads it on stdin: POINT | ./my_hook.py."""
+    """Print a payload as a program reads it on stdin. Try yours: hook sample POINT | ./my_hook.py."""
     from turnchart.flows.samples import sample
 
     typer.echo(
@@ -183,7 +187,15 @@ def try_hook(
     if args is not None:
         given["args"] = _object(args, "--args")
     asked = payload_of(point, given)
+    if expect is not None:
+        _see_word(point, expect)
     loaded = load_to_run(flow, plugins or (), trust=trust, ask=not as_json)
+    known = loaded.checked.tools
+    if tool is not None and known and not any(each.fits(tool) for each in known):
+        names = ", ".join(name for each in known for name in each.shown)
+        raise typer.BadParameter(f"the flow has no tool {tool!r}; its tools: {names}", param_hint="--tool")
+    if "args" in given:
+        _see_arguments(asked, known, "--args" if args is not None else "--payload")
     tried = anyio.run(try_hooks, loaded, point, asked, id)
     if as_json:
         record = {
@@ -198,6 +210,28 @@ def try_hook(
         raise typer.Exit(1)
 
 
+def _see_arguments(asked: "Payload", known: "Sequence[Named]", option: str) -> None:
+    """See that the tool of the flow takes the arguments: with others no call of it gets as far as a hook."""
+    from turnchart.machine.tool_arguments import ToolArgumentError
+
+    name = getattr(asked, "tool", None)
+    for each in known:
+        if each.name == name and each.server is None and each.tool is not None:
+            try:
+                each.tool.parse(getattr(asked, "args", {}))
+            except ToolArgumentError as error:
+                raise typer.BadParameter(str(error), param_hint=option) from error
+
+
+def _see_word(point: str, expect: str) -> None:
+    from turnchart.machine.points import POINTS
+
+    words = [*(each.word for each in POINTS[point].decisions), "none", "failed"]
+    if expect not in words:
+        message = f"at {point} there is no {expect!r}; say one of: {', '.join(words)}"
+        raise typer.BadParameter(message, param_hint="--expect")
+
+
 def _given(payload: str | None) -> dict[str, Any]:
     if payload is None:
         return {}
@@ -207,7 +241,9 @@ def _given(payload: str | None) -> dict[str, Any]:
         with open(payload, encoding="utf-8") as file:
             return _object(file.read(), "--payload")
     except (OSError, UnicodeDecodeError) as error:
-        raise typer.BadParameter(str(error), param_hint="--payload") from error
+        from turnchart.flows.cli.words import why
+
+        raise typer.BadParameter(why(error), param_hint="--payload") from error
 
 
 def _object(text: str, option: str) -> dict[str, Any]:

@@ -81,7 +81,7 @@ def init(
         ),
     ] = None,
 ) -> None:
-    """Write NAME.yaml, a flow to begin with, and NAME.test.yaml, its test. Nothing is overwritten."""
+    """Write NAME.yaml, a flow to begin with, and its test. That is NAME.test.yaml. Nothing is overwritten."""
     name = (name if name is not None else source or "agent").removesuffix(".yaml")
     if not _NAME.fullmatch(name):
         raise typer.BadParameter("use letters, digits, _ and -", param_hint="NAME")

@@ -6,8 +6,9 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Annotated, Final, NoReturn
 
+from turnchart.flows.cli.streams import settle, throw_away
 from turnchart.machine.errors import TurnchartError
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ def _command_line(arguments: Sequence[str]) -> "typer.Typer":
     """Return the command line with the command that is called, or with all of them where none is."""
     import typer
 
+    from turnchart.flows.cli.usage import Command
+
     app = typer.Typer(
         name="turnchart",
         help="LLM agent turns as explicit state machines, declared in YAML.",
@@ -53,20 +56,34 @@ def _command_line(arguments: Sequence[str]) -> "typer.Typer":
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
     )
-    app.callback()(_no_options)
+
+    def say_version(asked: bool) -> None:
+        if asked:
+            from importlib.metadata import version
+
+            typer.echo(f"turnchart {version('turnchart')}")
+            raise typer.Exit
+
+    @app.callback()
+    def options(  # with a callback a lone command is still called by its name
+        version: Annotated[
+            bool,
+            typer.Option("--version", callback=say_version, is_eager=True, help="Say which version this is."),
+        ] = False,
+    ) -> None:
+        del version
+
     called = [name for name in arguments[:1] if name in COMMANDS]
     for name in called or COMMANDS:
         module, _, attribute = COMMANDS[name].partition(".")
         command = getattr(import_module(f"turnchart.flows.cli.{module}"), attribute)
         if isinstance(command, typer.Typer):
+            for each in command.registered_commands:
+                each.cls = Command
             app.add_typer(command, name=name)
         else:
-            app.command(name)(command)
+            app.command(name, cls=Command)(command)
     return app
-
-
-def _no_options() -> None:
-    """Make of a lone command still one that is called by its name."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -79,19 +96,37 @@ def main(arguments: Sequence[str] | None = None) -> None:
     atexit.register(_spare_the_collector)
     os.environ.setdefault("TYPER_USE_RICH", "0")  # asked once, when typer is imported
     arguments = sys.argv[1:] if arguments is None else list(arguments)
+    _open_streams()
     try:
         if _is_plain_check(arguments):
             _check(arguments[1:])
         if _is_plain_run(arguments):
             _run(arguments[1:])
-        _command_line(arguments)(args=arguments, prog_name="turnchart")
+        try:
+            _command_line(arguments)(args=arguments, prog_name="turnchart")
+        finally:
+            settle()
     except TurnchartError as error:
         _report(error)
     except BrokenPipeError:  # nobody reads on, as in `turnchart ... | head -1`
-        from turnchart.flows.cli.streams import throw_away
-
         throw_away(sys.stdout)
         sys.exit(PROBLEMS)
+    except OSError as error:  # a file or stdout cannot be written; what is read says its own words
+        try:
+            sys.stdout.flush()
+        except OSError:
+            throw_away(sys.stdout)
+        where = f"{error.filename}: " if error.filename is not None else ""
+        _say(f"turnchart: {where}{error.strerror or error}", PROBLEMS)
+    except KeyboardInterrupt:  # while a command is loaded
+        sys.exit(INTERRUPTED)
+
+
+def _open_streams() -> None:
+    """Let streams that the caller has closed lead nowhere, so that nothing has to ask for them."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115  # open until the end
 
 
 def _is_plain_check(arguments: Sequence[str]) -> bool:
@@ -108,7 +143,7 @@ def _check(arguments: Sequence[str]) -> NoReturn:
     strict, here, no_env, lint = (switch in arguments for switch in _SWITCHES)
     try:
         code = say_problems(flows, strict=strict, here=here, no_env=no_env, lint=lint)
-        sys.stdout.flush()  # a reader that went away is noticed here
+        settle()  # a reader that went away is noticed here
     except KeyboardInterrupt:
         code = INTERRUPTED
     sys.exit(code)
@@ -129,7 +164,7 @@ def _run(arguments: Sequence[str]) -> None:
 
     try:
         code = start(*arguments)
-        sys.stdout.flush()
+        settle()
     except KeyboardInterrupt:
         code = INTERRUPTED
     except Exception as error:

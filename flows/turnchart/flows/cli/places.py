@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Final, Literal
 from turnchart.machine.errors import SessionError
 
 if TYPE_CHECKING:
-    from turnchart.machine.jsonl import JsonlStore
+    from turnchart.machine.entries import Entry
     from turnchart.machine.session import Session
-    from turnchart.machine.sqlite import SessionInfo, SqliteStore
+    from turnchart.machine.sqlite import SessionInfo
+    from turnchart.machine.stores import Store
 
-Kind = Literal["sqlite", "file", "folder", "memory"]
+Kind = Literal["sqlite", "file", "folder", "memory", "registered"]
 FILE: Final = "sessions.db"
 """The SQLite file in the folder of this program."""
 _LISTED: Final = 20
@@ -29,8 +30,8 @@ class Shelf:
     """Where sessions are kept.
 
     Attributes:
-        kind: A SQLite file, one JSON-lines file, a folder of these, or memory.
-        path: The file or folder.
+        kind: A SQLite file, one JSON-lines file, a folder of these, memory, or a store of a plug-in.
+        path: The file or folder; of a store of a plug-in, its name.
         given: How it was named on the command line; empty where it is the usual one.
         home: The folder of this program, where that has to be made first.
     """
@@ -66,7 +67,7 @@ class Shelf:
             return Session(JsonlStore(self._file(self.new_id(flow))))
         return Session(JsonlStore(self._file(id if id in self.ids() else self._named(id) or id)))
 
-    def new(self, id: str) -> "JsonlStore | SqliteStore":
+    def new(self, id: str) -> "Store":
         """Return the store of a session that is not there yet; nothing is written.
 
         Raises:
@@ -83,7 +84,7 @@ class Shelf:
             return SqliteStore(self.path, id)
         return JsonlStore(self.path if self.kind == "file" else self._file(id), id=id)
 
-    def look(self, id: str) -> "JsonlStore | SqliteStore":
+    def look(self, id: str) -> "Store":
         """Return the store of a session that is there, by its id or how that begins; nothing is written.
 
         Raises:
@@ -119,7 +120,7 @@ class Shelf:
             f"there is no session {start!r} in {self.path}; the sessions are: {_listed(known) or 'none'}"
         )
 
-    def only(self) -> "JsonlStore | SqliteStore":
+    def only(self) -> "Store":
         """Return the store of the only session that is there.
 
         Raises:
@@ -168,12 +169,12 @@ class Shelf:
         found: list[SessionInfo] = []
         for store in self.stores(broken):
             try:
-                found.append(_info(store, store.path.stem if self.kind == "folder" else store.id))
+                found.append(_info(store, Path(store.where).stem if self.kind == "folder" else store.id))
             except SessionError as error:
                 _tell(broken, error)
         return sorted(found, key=lambda info: (info.created, info.id))
 
-    def stores(self, broken: Broken | None = None) -> "Iterator[JsonlStore]":
+    def stores(self, broken: Broken | None = None) -> "Iterator[Store]":
         """Yield the store of each JSON-lines file, by the names of the files.
 
         Args:
@@ -199,7 +200,7 @@ class Shelf:
         """
         if self.kind != "folder":
             return None
-        found = [store.path.stem for store in self.stores(lambda error: None) if store.id == id]
+        found = [Path(store.where).stem for store in self.stores(lambda error: None) if store.id == id]
         if len(found) > 1:
             raise SessionError(
                 f"several files of {self.path} hold a session {id!r}; name one: {_listed(found)}"
@@ -214,8 +215,7 @@ class Shelf:
     def new_id(self, flow: str) -> str:
         """Return an id that no session has, named after a flow."""
         known = self.ids()
-        name = re.sub(r"[^\w.-]+", "-", flow).strip("-.") or "session"
-        while (id := f"{name}-{token_hex(3)}") in known:
+        while (id := named_after(flow)) in known:
             pass
         return id
 
@@ -236,6 +236,29 @@ class Shelf:
                 ) from error
 
 
+def named_after(flow: str) -> str:
+    """Return an id for a session of a flow, which hardly any other has."""
+    name = re.sub(r"[^\w.-]+", "-", flow).strip("-.") or "session"
+    return f"{name}-{token_hex(3)}"
+
+
+def fill(store: "Store", entries: "Iterable[Entry]") -> None:
+    """Write all entries of a session that is not there yet: all or none, where the store can do that.
+
+    Raises:
+        SessionError: If they cannot be written.
+    """
+    create = getattr(store, "create", None)
+    if create is not None:
+        create(entries)
+        return
+    try:
+        for entry in entries:
+            store.append(entry)
+    finally:
+        store.close()
+
+
 MEMORY: Final = Shelf("memory", Path())
 """Where sessions are kept that nobody keeps."""
 
@@ -251,9 +274,16 @@ def usual() -> Shelf:
 
 
 def shelf(store: str | None) -> Shelf:
-    """Return the place that ``--store`` names: a ``.jsonl`` file, a folder of these, or a SQLite file."""
+    """Return the place that ``--store`` names: a ``.jsonl`` file, a folder of these, or a SQLite file.
+
+    Raises:
+        SessionError: If it is an address.
+    """
     if store is None:
         return usual()
+    if "://" in store:
+        help = "workers take the address of a database, and Session.postgres does in Python"
+        raise SessionError(f"--store takes a file or a folder, no address ({help})")
     path = Path(store)
     if path.suffix == ".jsonl":
         return Shelf("file", path, store)
@@ -274,7 +304,7 @@ def declared(kind: str, path: str | None, root: Path) -> Shelf:
     return Shelf("sqlite", at, shown) if kind == "sqlite" else Shelf("folder", at, f"{shown}/")
 
 
-def find(session: str, place: Shelf | str | None = None) -> "JsonlStore | SqliteStore":
+def find(session: str, place: Shelf | str | None = None) -> "Store":
     """Return the store of a session that a command line names: an id, how one begins, or a file or folder.
 
     Args:
@@ -314,12 +344,12 @@ def _tell(broken: Broken | None, error: SessionError) -> None:
     broken(error)
 
 
-def _info(store: "JsonlStore", id: str) -> "SessionInfo":
+def _info(store: "Store", id: str) -> "SessionInfo":
     from turnchart.machine.sqlite import SessionInfo
 
     entries = list(store.load())
     names = [entry.data["name"] for entry in entries if entry.type == "session_info" and "name" in entry.data]
-    changed = store.path.stat().st_mtime
+    changed = os.path.getmtime(store.where) if os.path.isfile(store.where) else 0.0
     return SessionInfo(
         id,
         entries[0].time if entries else changed,

@@ -93,8 +93,12 @@ def params_of(given: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def shelf_of(flow: Flow, store: str | None) -> Shelf:
+def shelf_of(flow: Flow, store: str | None, plugins: Sequence[str] = ()) -> Shelf:
     """Return where the session is kept: where the command line says, else the flow, else the usual place."""
+    if store is None and flow.checked.store is not None:
+        from turnchart.flows.cli.registered import Registered
+
+        return Registered.of(flow.checked.store, flow.checked.shown, plugins)
     if store is None and flow.session is not None:
         return declared(flow.session.store, flow.session.path, flow.root)
     return shelf(store)

@@ -6,8 +6,19 @@ from collections.abc import Mapping
 from typing import Any, Final, Literal, TextIO
 
 from turnchart.flows.cli.passing import Passing
-from turnchart.flows.cli.streams import same_file, write
-from turnchart.flows.cli.words import SHORT, arguments, failure, hook_result, one_line, plain, retry, text_of
+from turnchart.flows.cli.provided import provided
+from turnchart.flows.cli.streams import leads_on, same_file, write
+from turnchart.flows.cli.words import (
+    SHORT,
+    arguments,
+    failure,
+    hook_result,
+    one_line,
+    only_wrote,
+    plain,
+    retry,
+    text_of,
+)
 from turnchart.machine.agent import Agent
 from turnchart.machine.approvals import Question
 from turnchart.machine.entries import Entry
@@ -25,6 +36,9 @@ _COLOURS: Final[Mapping[Style, str]] = {
 class Screen:
     """Two streams that may be one terminal or pipe: a line of one never begins inside a line of the other.
 
+    Where stdout is a pipe that may lead to the terminal of stderr, as to ``cat``, the answer in it stays
+    whole, and stderr has an empty line too many rather than a line inside the answer.
+
     Everything is made plain before it is written, so no model and no tool can send a terminal commands.
     """
 
@@ -32,11 +46,14 @@ class Screen:
         self._out = sys.stdout if out is None else out
         self._err = sys.stderr if err is None else err
         self._shared = same_file(self._out, self._err)
+        self._may_meet = not self._shared and self._err.isatty() and leads_on(self._out)
         self._coloured = (
             self._err.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
         )
         self._open: Literal["", "out", "states"] = ""
         self._answering = False
+        self._owed = False
+        """The line of the answer ends as soon as that cannot break the line of the states."""
 
     def answer(self, text: str) -> None:
         """Write a piece of the answer."""
@@ -50,8 +67,10 @@ class Screen:
     def end_answer(self) -> None:
         """End the line of the answer, if one is open."""
         if self._answering:
-            write(self._out, "\n")
             self._answering = False
+            self._owed = self._may_meet and self._open == "states"
+            if not self._owed:
+                write(self._out, "\n")
             self._open = "" if self._open == "out" else self._open
 
     def state(self, name: str) -> None:
@@ -82,14 +101,17 @@ class Screen:
 
     def _break_answer(self) -> None:
         if self._open == "out":
-            if self._shared:
+            if self._shared or self._may_meet:
                 self._write("\n")
-                self._answering = False
+                self._answering = not self._shared
             self._open = ""
 
     def _end_line(self) -> None:
         self._write("\n")
         self._open = ""
+        if self._owed:
+            self._owed = False
+            write(self._out, "\n")
 
     def _styled(self, text: str, style: Style) -> str:
         return f"\x1b[{_COLOURS[style]}m{text}\x1b[0m" if self._coloured and style else text
@@ -99,23 +121,40 @@ class Screen:
 
 
 class Render:
-    """Hears the signals of one agent and shows them."""
+    """Hears the signals of one agent and shows them.
 
-    def __init__(self, agent: Agent, screen: Screen) -> None:
+    Args:
+        agent: Whose.
+        screen: Where they are shown.
+        verbose: Somebody else tells of the hooks, and tells more.
+        judged: The answer of a turn is held against a schema, so only the last one is an answer.
+    """
+
+    def __init__(self, agent: Agent, screen: Screen, *, verbose: bool = False, judged: bool = False) -> None:
         self._agent = agent
         self._screen = screen
+        self._verbose = verbose
+        self._held = Held(screen) if judged else None
         self._passing = Passing(agent.state)
         self._begun = False
         self._called = 0.0
 
-    def __call__(self, signal: Signal, abort: object) -> None:
-        """Show one signal, after the states that were entered before it."""
+    def say(self, text: str) -> None:
+        """Show a line, after the states that were entered before it."""
+        self._pass()
+        self._screen.line(text)
+
+    def _pass(self) -> None:
         came_from = self._passing.state
         for state in self._passing.seen(self._agent.state, self._agent.turning.reason):
             if not self._begun:
                 self._begun = True
                 self._screen.state(came_from.shown)
             self._screen.state(state.shown)
+
+    def __call__(self, signal: Signal, abort: object) -> None:
+        """Show one signal, after the states that were entered before it."""
+        self._pass()
         data = signal.data
         match signal.kind:
             case "session/event":
@@ -136,7 +175,9 @@ class Render:
                 pass
 
     def _stream(self, data: Mapping[str, Any]) -> None:
-        if data["frame"] == "chunk" and isinstance(data["chunk"], TextDelta):
+        if self._held is not None:
+            self._held.stream(data)
+        elif data["frame"] == "chunk" and isinstance(data["chunk"], TextDelta):
             self._screen.answer(data["chunk"].text)
         elif data["frame"] == "end":
             self._screen.end_answer()
@@ -158,6 +199,8 @@ class Render:
 
     def _entry(self, entry: Entry) -> None:
         data, show = entry.data, self._screen.line
+        if self._held is not None:
+            self._held.entry(entry)
         match entry.type:
             case "tool/call":
                 self._called = entry.time
@@ -168,13 +211,16 @@ class Render:
                     f"  {one_line(data['message']['tool'])} {data['outcome']}: {said}",
                     _STYLES[data["outcome"]],
                 )
+            case "assistant/message" if "replay" in data["message"]:
+                for line in provided(data["message"]):
+                    show(f"  {line}")
             case "assistant/attempt":
                 show(f"  request failed: {failure(data.get('failure') or {'message': 'cut off'})}", "bad")
             case "llm/retry":
                 show(f"  {retry(data)}", "slow")
-            case "hook/result":
+            case "hook/result" if not (self._verbose or only_wrote(data)):
                 show(
-                    f"  {hook_result(data)}",
+                    f"  {hook_result({**data, 'stderr': ''})}",
                     "bad" if data.get("error") or data.get("decision") == "deny" else "",
                 )
             case "turn/end":
@@ -182,6 +228,50 @@ class Render:
                 show(f"  turn {data['turn']} {data['reason']} after {steps}", _good(data["reason"]))
             case _:
                 pass
+
+
+class Held:
+    """Keeps what a model says until it is known whether it is the answer of the turn.
+
+    What is not goes to stderr, so that stdout has what fits the schema, and nothing else.
+    """
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+        self._said: list[str] = []
+
+    def stream(self, data: Mapping[str, Any]) -> None:
+        """Take a piece of what it says."""
+        if data["frame"] == "start":
+            self._leave("not the last answer")
+        elif data["frame"] == "chunk" and isinstance(data["chunk"], TextDelta):
+            self._said.append(data["chunk"].text)
+
+    def entry(self, entry: Entry) -> None:
+        """Take what the log says of it."""
+        data = entry.data
+        if entry.type == "assistant/message" and any(
+            block["type"] == "tool_call" for block in data["message"]["content"]
+        ):
+            self._leave("said before the call")
+        elif entry.type == "assistant/attempt":
+            self._leave("cut off")
+        elif entry.type == "hook/result" and data.get("decision") in ("continue", "stop"):
+            self._leave("not accepted")
+        elif entry.type == "turn/end" and data["reason"] in ("completed", "max_tokens"):
+            self._screen.answer("".join(self._said))
+            self._screen.end_answer()
+            self._said = []
+        elif entry.type == "turn/end":
+            self._leave("not accepted")
+
+    def _leave(self, why: str) -> None:
+        """Show what is no answer, line by line."""
+        text, self._said = "".join(self._said).strip(), []
+        if text:
+            self._screen.line(f"  {why}:", "slow")
+            for line in text.splitlines():
+                self._screen.line(f"    {line}")
 
 
 _STYLES: Final[Mapping[str, Style]] = {"ok": "good", "error": "bad", "denied": "bad", "aborted": "slow"}

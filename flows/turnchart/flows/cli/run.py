@@ -17,6 +17,12 @@ _Compact = Annotated[
 _Traces = Annotated[
     bool, typer.Option("--trace", help="Send spans to OpenTelemetry, which has to be set up.")
 ]
+_Verbose = Annotated[
+    bool,
+    typer.Option(
+        "--verbose", "-v", help="Tell also of every hook, what programs wrote to stderr, tokens and times."
+    ),
+]
 
 
 def run(
@@ -53,6 +59,7 @@ def run(
     ] = None,
     compact: _Compact = False,
     traces: _Traces = False,
+    verbose: _Verbose = False,
 ) -> None:
     """Run a flow. The answer goes to stdout; states, tools and questions go to stderr."""
     from turnchart.flows.cli.starting import start
@@ -72,5 +79,6 @@ def run(
         record=record,
         compact=compact,
         traces=traces,
+        verbose=verbose,
     )
     raise typer.Exit(code)

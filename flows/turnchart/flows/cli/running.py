@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from shlex import quote
 from shutil import which
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
@@ -17,17 +17,22 @@ from turnchart.flows.cli.lines import Lines
 from turnchart.flows.cli.places import Shelf
 from turnchart.flows.cli.plan import Plan
 from turnchart.flows.cli.render import Render, Screen
-from turnchart.flows.cli.streams import forgive
+from turnchart.flows.cli.streams import excuse, forgive
 from turnchart.flows.cli.words import one_line
 from turnchart.machine.agent import Agent
 from turnchart.machine.approvals import Approver
 from turnchart.machine.driver import first_error
-from turnchart.machine.entries import Frozen
+from turnchart.machine.entries import Entry, Frozen
 from turnchart.machine.errors import CompactionFailed, ScriptError, TurnFailed
 from turnchart.machine.session import Session, info
 from turnchart.machine.turn import Turn
 
+if TYPE_CHECKING:
+    from turnchart.flows.cli.chat.chat import Chat
+
 NAME: Final = "turnchart"
+_CUT_OFF: Final = 128
+"""Exit codes above it say that a signal ended the process."""
 
 
 class Run:
@@ -41,6 +46,8 @@ class Run:
         approve: How every question is answered; None asks somebody.
         as_json: Talk to a program, not to a person.
         again: Makes the agent anew, for another session.
+        verbose: Tell also what is left out otherwise.
+        judged: The answer of a turn has to fit a schema; nothing else goes to stdout.
     """
 
     def __init__(
@@ -53,9 +60,13 @@ class Run:
         *,
         as_json: bool = False,
         again: Callable[[Session], Agent] | None = None,
+        verbose: bool = False,
+        judged: bool = False,
     ) -> None:
         self._agent = agent
         self._again = again
+        self._verbose = verbose
+        self._judged = judged
         self._next: Session | None = None
         self._plan = plan
         self._shelf = shelf
@@ -80,6 +91,8 @@ class Run:
         if self._emit is None and self._agent.session.entries:
             for line in hints(self._agent.session.id, self._shelf):
                 self._screen.line(line)
+        if code > _CUT_OFF:
+            excuse()  # as where the terminal was closed
         return code
 
     async def _open(self) -> int:
@@ -92,19 +105,19 @@ class Run:
 
     async def _talk(self) -> int:
         agent = self._agent
-        if self._emit is None:
-            for line in greeting(agent, self._shelf):
-                self._screen.line(line)
+        greet = self._greeter(agent)
         whole = self._emit is None and not (self._plan.prompts or self._plan.compact) and whole_terminal()
         talk = Conversation(agent, self._screen, self._lines, self._shelf)
-        if whole:
+        chat = self._chat_of(agent) if whole else None
+        if chat is not None:
             agent.approver = None if self._approve is None else BEFOREHAND[self._approve]
         else:
-            agent.on("*", Render(agent, self._screen) if self._emit is None else listener(self._emit))
+            self._hear(agent)
             agent.approver = self._approver(talk)
-        code = INTERRUPTED
+        code, before = INTERRUPTED, len(agent.session.entries)
         try:
             async with agent:
+                greet()
                 self._introduce()
                 if self._plan.compact:
                     code = await self._compact()
@@ -112,23 +125,57 @@ class Run:
                         return code
                 if self._plan.prompts:
                     code = await talk.turns(self._plan.prompts, self._plan.inputs, self._report)
-                elif whole:
-                    code = await self._chat()
+                elif chat is not None:
+                    code = await chat.run(self._plan.inputs)
+                    self._next = chat.next
                 else:
                     code = await talk.chat(self._plan.inputs)
                     self._next = talk.next
         except ScriptError as error:  # replies that nobody asked for
-            self._note(str(error))
+            if code <= _CUT_OFF and not any(map(_aborted, agent.session.entries[before:])):
+                self._note(str(error))
         return code
 
-    async def _chat(self) -> int:
-        """Talk with everything that a terminal can do."""
+    def _greeter(self, agent: Agent) -> Callable[[], None]:
+        """Return what greets: once the session is ours, and before all else that is said of it."""
+        lines = [] if self._emit is not None else list(greeting(agent, self._shelf))
+        if not lines:
+            return lambda: None
+
+        def greet() -> None:
+            stop()
+            while lines:
+                self._screen.line(lines.pop(0))
+
+        stop = agent.on("*", lambda signal, abort: greet())
+        return greet
+
+    def _hear(self, agent: Agent) -> None:
+        """Show what an agent does from now on."""
+        if self._emit is not None:
+            agent.on("*", listener(self._emit))
+            if self._verbose:
+                from turnchart.flows.cli.verbose import emit_hooks
+
+                emit_hooks(agent, self._emit)
+            return
+        render = Render(agent, self._screen, verbose=self._verbose, judged=self._judged)
+        agent.on("*", render)
+        if self._verbose:
+            from turnchart.flows.cli.verbose import tell_details
+
+            tell_details(agent, render.say)
+
+    def _chat_of(self, agent: Agent) -> "Chat":
+        """Return a chat with everything that a terminal can do."""
         from turnchart.flows.cli.chat.chat import Chat
 
-        chat = Chat(self._agent, self._shelf)
-        code = await chat.run(self._plan.inputs)
-        self._next = chat.next
-        return code
+        chat = Chat(agent, self._shelf, verbose=self._verbose)
+        if self._verbose:
+            from turnchart.flows.cli.verbose import tell_details
+
+            tell_details(agent, chat.note)
+        return chat
 
     async def _compact(self) -> int:
         """Make the conversation shorter, and say what came of it; return the exit code."""
@@ -177,6 +224,10 @@ class Run:
             self._screen.line(f"  {one_line(text, 1000)}", "slow")
         else:
             self._emit({"type": "notice", "text": text, "source": "turnchart"})
+
+
+def _aborted(entry: Entry) -> bool:
+    return entry.type == "turn/end" and entry.data["reason"] == "aborted"
 
 
 def _record(came: Turn | TurnFailed, session: str) -> dict[str, Any]:

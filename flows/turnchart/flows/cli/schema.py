@@ -6,8 +6,6 @@ from typing import Annotated, Final
 import typer
 
 NAME: Final = "agent.schema.json"
-MODELINE: Final = f"# yaml-language-server: $schema=./{NAME}"
-"""The first line of a flow that tells editors where its schema is."""
 
 
 def schema(
@@ -23,7 +21,7 @@ def schema(
         bool, typer.Option("--trust", help="Agree to import the plug-ins of the project.")
     ] = False,
 ) -> None:
-    """Print the JSON Schema of a flow, with the hooks and the tools of this project."""
+    """Print the JSON Schema of a flow. It has the hooks and the tools of this project."""
     import json
 
     from turnchart.flows.check import known_here
@@ -40,5 +38,6 @@ def schema(
         typer.echo(text)
     else:
         file.write_text(f"{text}\n", "utf-8")
-        typer.echo(f"{file} is written; a flow beside it names it in its first line:\n{MODELINE}", err=True)
+        modeline = f"# yaml-language-server: $schema=./{file.name}"
+        typer.echo(f"{file} is written; a flow beside it names it in its first line:\n{modeline}", err=True)
     raise typer.Exit(exit_code(problems))

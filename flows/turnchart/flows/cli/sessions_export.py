@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from turnchart.flows.cli.sessions_place import FlowName, SessionName, StorePath, found
+from turnchart.flows.cli.sessions_place import FlowName, FlowPlugins, FlowTrust, SessionName, StorePath, found
 
 if TYPE_CHECKING:
     from turnchart.machine.stores import Store
@@ -18,6 +18,8 @@ def export_session(
     session: SessionName,
     store: StorePath = None,
     flow: FlowName = None,
+    plugins: FlowPlugins = None,
+    trust: FlowTrust = False,
     format: Annotated[
         Literal["jsonl", "pi"],
         typer.Option(help="The log as it is, or a session file of pi (version 3): messages and changes."),
@@ -27,7 +29,7 @@ def export_session(
     ] = None,
 ) -> None:
     """Write a session as lines of JSON. It is only read; a session that somebody writes can be exported."""
-    kept = found(session, store, flow)
+    kept = found(session, store, flow, plugins or (), trust=trust)
     lines = _pi(kept) if format == "pi" else _own(kept)
     if output is None:
         from turnchart.flows.cli.words import escaped

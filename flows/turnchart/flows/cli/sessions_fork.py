@@ -4,7 +4,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from turnchart.flows.cli.sessions_place import FlowName, NewId, SessionName, StorePath, found
+from turnchart.flows.cli.sessions_place import (
+    FlowName,
+    FlowPlugins,
+    FlowTrust,
+    NewId,
+    SessionName,
+    StorePath,
+    chosen,
+)
 
 if TYPE_CHECKING:
     from turnchart.flows.cli.places import Shelf
@@ -16,6 +24,8 @@ def fork(
     session: SessionName,
     store: StorePath = None,
     flow: FlowName = None,
+    plugins: FlowPlugins = None,
+    trust: FlowTrust = False,
     at: Annotated[
         int | None, typer.Option(metavar="N", help="Up to entry N, as `show` numbers them; else all of it.")
     ] = None,
@@ -27,12 +37,15 @@ def fork(
     """Copy a session into a new one of the same store, and print its id. The session stays as it is."""
     if at is not None and before is not None:
         raise typer.BadParameter("give --at or --before, not both", param_hint="--before")
+    from turnchart.flows.cli.places import fill, find
     from turnchart.flows.cli.words import one_line
 
-    kept = found(session, store, flow)
-    place = beside(kept)
+    chosen_place = chosen(store, flow, plugins or (), trust=trust)
+    kept = find(session, chosen_place)
+    of_plugin = chosen_place is not None and chosen_place.kind == "registered"
+    place = chosen_place if chosen_place is not None and of_plugin else beside(kept)
     target = place.new(id or place.new_id(kept.id))
-    target.create(_forked(kept, at, before).entries)
+    fill(target, _forked(kept, at, before).entries)
     typer.echo(one_line(target.id, None))
 
 

@@ -5,19 +5,25 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from turnchart.flows.cli.sessions_place import AsJson, FlowName, StorePath, chosen
+from turnchart.flows.cli.sessions_place import AsJson, FlowName, FlowPlugins, FlowTrust, StorePath, chosen
 
 if TYPE_CHECKING:
     from turnchart.machine.errors import SessionError
     from turnchart.machine.sqlite import SessionInfo
 
 
-def list_sessions(store: StorePath = None, flow: FlowName = None, as_json: AsJson = False) -> None:
+def list_sessions(
+    store: StorePath = None,
+    flow: FlowName = None,
+    plugins: FlowPlugins = None,
+    trust: FlowTrust = False,
+    as_json: AsJson = False,
+) -> None:
     """List the sessions of a store, the oldest first."""
     from turnchart.flows.cli.places import usual
     from turnchart.flows.cli.words import one_line
 
-    place = chosen(store, flow) or usual()
+    place = chosen(store, flow, plugins or (), trust=trust) or usual()
     broken: list[SessionError] = []
     found = place.list(broken.append)
     if as_json:

@@ -1,13 +1,14 @@
 """How the commands are told which session is meant: the same argument and options everywhere."""
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 if TYPE_CHECKING:
+    from turnchart.flows.check import Checked
     from turnchart.flows.cli.places import Shelf
-    from turnchart.machine.jsonl import JsonlStore
-    from turnchart.machine.sqlite import SqliteStore
+    from turnchart.machine.stores import Store
 
 SessionName = Annotated[
     str,
@@ -20,19 +21,27 @@ StorePath = Annotated[
 FlowName = Annotated[
     str | None, typer.Option("--flow", metavar="FLOW", help="Where this flow keeps its sessions.")
 ]
+FlowPlugins = Annotated[
+    list[str] | None,
+    typer.Option("--plugin", metavar="MODULE", help="Import this for the store of --flow."),
+]
+FlowTrust = Annotated[bool, typer.Option("--trust", help="Agree to reach the store of --flow.")]
 NewId = Annotated[
     str | None, typer.Option("--id", metavar="ID", help="The id of the new session; else one is chosen.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-def chosen(store: str | None, flow: str | None) -> "Shelf | None":
+def chosen(
+    store: str | None, flow: str | None, plugins: Sequence[str] = (), *, trust: bool = False
+) -> "Shelf | None":
     """Return the place that the options name; None where they name none.
 
     Raises:
         BadParameter: If they name two.
         FlowError: If the flow has errors.
         SessionError: If the flow keeps nothing.
+        NotTrusted: If it keeps them in a store of a plug-in, and nobody agreed to that.
     """
     from turnchart.flows.cli.places import shelf
 
@@ -40,28 +49,57 @@ def chosen(store: str | None, flow: str | None) -> "Shelf | None":
         return None if store is None else shelf(store)
     if store is not None:
         raise typer.BadParameter("give --store or --flow, not both", param_hint="--flow")
-    return _of_flow(flow)
+    return _of_flow(flow, plugins, trust=trust)
 
 
-def _of_flow(flow: str) -> "Shelf":
+def _of_flow(flow: str, plugins: Sequence[str], *, trust: bool) -> "Shelf":
     """Return where a flow keeps its sessions; what is wrong elsewhere in it, as in a hook, is no matter."""
     from turnchart.flows.check import examine
     from turnchart.flows.cli.places import declared, usual
     from turnchart.flows.problems import FlowError
     from turnchart.machine.errors import SessionError
+    from turnchart.machine.stores import BUILTIN_STORES
 
-    checked = examine(flow)
+    checked = examine(flow, plugins, trust=trust)
     spec = checked.parts.file.session if checked.parts else None
     if checked.parts is None or (spec is None and "session" in checked.parts.root.fields):
         raise FlowError(checked.problems)
+    if checked.store is not None:
+        return _registered(flow, checked, plugins, trust=trust)
     if spec is None:
         return usual()
     if spec.store == "memory":
         raise SessionError(f"{flow} keeps no sessions: its `session.store` is memory")
+    if spec.store not in BUILTIN_STORES:
+        raise FlowError([each for each in checked.problems if each.code in _OF_STORE] or checked.problems)
     return declared(spec.store, spec.path, checked.place.root)
 
 
-def found(session: str, store: str | None, flow: str | None) -> "JsonlStore | SqliteStore":
+def _registered(flow: str, checked: "Checked", plugins: Sequence[str], *, trust: bool) -> "Shelf":
+    """Return the place of a store that a plug-in registers, once somebody agreed to reach it."""
+    from turnchart.flows.cli.registered import Registered
+    from turnchart.flows.problems import NotTrusted
+    from turnchart.flows.source import below
+    from turnchart.flows.trust import not_agreed
+
+    node = checked.parts.root.get("session") if checked.parts is not None else None
+    own = {id(each) for each in below(node)} if node is not None else set[int]()
+    new = (
+        [] if trust or checked.shipped else [reach for reach in not_agreed(checked) if id(reach.node) in own]
+    )
+    if new:
+        raise NotTrusted([reach.problem() for reach in new])
+    assert checked.store is not None, "a registered store was found"
+    return Registered.of(checked.store, flow, plugins)
+
+
+_OF_STORE: Final = ("unknown-store", "plugin", "plugin-not-trusted")
+"""What keeps a store from being found."""
+
+
+def found(
+    session: str, store: str | None, flow: str | None, plugins: Sequence[str] = (), *, trust: bool = False
+) -> "Store":
     """Return the store of the session that a command line names.
 
     Raises:
@@ -71,4 +109,4 @@ def found(session: str, store: str | None, flow: str | None) -> "JsonlStore | Sq
     """
     from turnchart.flows.cli.places import find
 
-    return find(session, chosen(store, flow))
+    return find(session, chosen(store, flow, plugins, trust=trust))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from turnchart.flows.cli.sessions_place import AsJson, FlowName, StorePath, chosen
+from turnchart.flows.cli.sessions_place import AsJson, FlowName, FlowPlugins, FlowTrust, StorePath, chosen
 
 if TYPE_CHECKING:
     from turnchart.machine.errors import SessionError
@@ -20,15 +20,17 @@ def search(
     ],
     store: StorePath = None,
     flow: FlowName = None,
+    plugins: FlowPlugins = None,
+    trust: FlowTrust = False,
     limit: Annotated[int, typer.Option(min=1, help="So many at most.")] = 20,
     as_json: AsJson = False,
 ) -> None:
-    """Find the messages that contain all these words, the best first; a word that ends in * begins so."""
+    """Find the messages that contain all these words, the best first. A word that ends in * begins so."""
     from turnchart.flows.cli.places import usual
     from turnchart.flows.cli.sessions_list import say_broken
     from turnchart.machine.searching import search_sqlite, search_stores
 
-    place = chosen(store, flow) or usual()
+    place = chosen(store, flow, plugins or (), trust=trust) or usual()
     asked = " ".join(text)
     broken: list[SessionError] = []
     try:

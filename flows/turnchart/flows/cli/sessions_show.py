@@ -5,13 +5,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from turnchart.flows.cli.sessions_place import AsJson, FlowName, SessionName, StorePath, found
+from turnchart.flows.cli.sessions_place import (
+    AsJson,
+    FlowName,
+    FlowPlugins,
+    FlowTrust,
+    SessionName,
+    StorePath,
+    found,
+)
 
 if TYPE_CHECKING:
     from turnchart.machine.entries import Entry
     from turnchart.machine.errors import SessionCorrupt
-    from turnchart.machine.jsonl import JsonlStore
-    from turnchart.machine.sqlite import SqliteStore
     from turnchart.machine.stores import Store
 
 
@@ -19,12 +25,14 @@ def show(
     session: SessionName,
     store: StorePath = None,
     flow: FlowName = None,
+    plugins: FlowPlugins = None,
+    trust: FlowTrust = False,
     because: Annotated[
         bool, typer.Option("--why", help="Say why each turn ended, and which hooks and people decided.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show a session as a tree: turns, steps, messages, tools, branches, labels.
+    """Show a session as a tree. It has turns, steps, messages, tools, branches and labels.
 
     It goes on at the entry that is marked `<- here`. The numbers are those of the entries; `fork` takes them.
     """
@@ -34,7 +42,7 @@ def show(
     from turnchart.flows.cli.streams import forgive
 
     forgive()
-    kept = found(session, store, flow)
+    kept = found(session, store, flow, plugins or (), trust=trust)
     entries, wrong = _readable(kept)
     if as_json:
         record = {"id": kept.id, "entries": [entry_record(entry) for entry in entries]}
@@ -49,7 +57,7 @@ def show(
         raise wrong
 
 
-def _readable(kept: "JsonlStore | SqliteStore") -> "tuple[list[Entry], SessionCorrupt | None]":
+def _readable(kept: "Store") -> "tuple[list[Entry], SessionCorrupt | None]":
     """Return the entries of a log up to the first damaged one, and what is wrong with that."""
     from turnchart.machine.errors import SessionCorrupt
     from turnchart.machine.session import Session
@@ -57,7 +65,7 @@ def _readable(kept: "JsonlStore | SqliteStore") -> "tuple[list[Entry], SessionCo
 
     class Unread(MemoryStore):  # is called like the one that is read, and holds nothing
         where = kept.where
-        path = kept.path
+        path = getattr(kept, "path", None)
 
     session = Session(Unread(kept.id))
     try:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from turnchart.flows.cli.provided import provided
 from turnchart.flows.cli.words import one_line, words
 from turnchart.machine.entries import Entry
 from turnchart.machine.tree import labels
@@ -80,11 +81,19 @@ class _Drawing:
                 if line:
                     yield line
                     prefix = start.rest
+                    yield from self._below(at, prefix)
                 followers = self._followers.get(at, ())
                 if len(followers) != 1:
                     todo += self._branches(at, start.rest)
                     break
                 at = followers[0]
+
+    def _below(self, seq: int, prefix: str) -> Iterator[str]:
+        """Yield what else an entry says: what ran at the provider for an answer."""
+        entry = self._entries[seq]
+        if entry.type == "assistant/message":
+            for line in provided(entry.data.get("message", {})):
+                yield f"{'':>5}  {prefix}{'  ' * self._depths[seq]}{'':<10} {line}"
 
     def _branches(self, at: int | None, prefix: str) -> list[_Start]:
         """Return what follows an entry, the last one first."""

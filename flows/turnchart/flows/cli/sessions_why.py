@@ -50,7 +50,7 @@ def ending(turn: Sequence[Entry]) -> str:
     if last.type != "turn/end":
         return "has not ended: it is running, or its program was killed"
     data, reason = last.data, last.data["reason"]
-    explain = _REASONS.get(reason)
+    explain = REASONS.get(reason)
     steps = data.get("steps", 0)
     after = f"ended as {reason} after {steps} {'step' if steps == 1 else 'steps'}"
     return f"{after}: {explain(data, turn)}" if explain is not None else after
@@ -91,7 +91,7 @@ def _error(data: Data, _turn: Sequence[Entry]) -> str:
     return failure(data.get("error") or {}) or "something failed"
 
 
-_REASONS: Final[Mapping[str, Callable[[Data, Sequence[Entry]], str]]] = {
+REASONS: Final[Mapping[str, Callable[[Data, Sequence[Entry]], str]]] = {
     "completed": _completed,
     "max_tokens": lambda data, turn: "the model's answer was cut at its token limit",
     "stopped": _decided("after_step", "stop", "an after_step hook stopped it"),
@@ -101,6 +101,7 @@ _REASONS: Final[Mapping[str, Callable[[Data, Sequence[Entry]], str]]] = {
     "interrupted": lambda data, turn: "its program stopped inside it, and the next one closed it",
     **{name: _limit(name) for name in ("max_steps", "max_tool_calls", "max_continues", "max_seconds")},
 }
+"""What explains each reason for which a turn ends."""
 
 # -- who decided something -------------------------------------------------------------------------
 
@@ -120,7 +121,8 @@ def _refused(data: Data, _turn: Sequence[Entry]) -> str:
     if data["outcome"] in ("ok", "error"):
         return ""
     text = " ".join(block.get("text", "") for block in data["message"]["content"])
-    return f"{one_line(data['message']['tool'])} did not run ({data['outcome']}): {one_line(text)}"
+    came = "did not run" if data["outcome"] == "denied" else "was cut off"
+    return f"{one_line(data['message']['tool'])} {came} ({data['outcome']}): {one_line(text)}"
 
 
 _DECIDED: Final[Mapping[str, Callable[[Data, Sequence[Entry]], str]]] = {

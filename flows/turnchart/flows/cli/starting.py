@@ -26,6 +26,7 @@ def start(
     record: str | None = None,
     compact: bool = False,
     traces: bool = False,
+    verbose: bool = False,
 ) -> int:
     """Run a flow, and return the exit code. The options are those of the command, by the same names.
 
@@ -39,13 +40,14 @@ def start(
     if compact and session is None:
         raise bad_parameter("which conversation? name it with --session ID", "--compact")
     plan = plan_of(loaded, prompt, model, as_json=as_json, compact=compact)
-    shelf = shelf_of(loaded, store)
+    shelf = shelf_of(loaded, store, plugins)
     tape = tape_of(record)
     again = partial(made, loaded, model, tape, traces=traces)
     agent = again(session=shelf.open(session, loaded.name))
     whole = Run(
-        agent, plan, shelf, info_of(loaded), approve, as_json=as_json, again=lambda s: again(session=s)
-    )
+        agent, plan, shelf, info_of(loaded), approve, as_json=as_json, again=lambda s: again(session=s),
+        verbose=verbose, judged=loaded.file.output is not None,
+    )  # fmt: skip
     try:
         return whole.whole()
     finally:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from turnchart.flows.agreements import agree, agreements_file
 from turnchart.flows.cli.words import one_line
 from turnchart.flows.load import Flow, load_flow
+from turnchart.flows.secrets import masked
 from turnchart.flows.trust import Reach
 
 if TYPE_CHECKING:
@@ -62,7 +63,9 @@ def question(name: str, new: Sequence[Reach], all_of: Sequence[Reach]) -> list[s
     before = len(all_of) - len(new)
     known = f" ({before} more {'was' if before == 1 else 'were'} agreed to before)" if before else ""
     lines = [f"{one_line(name)} wants to do what nobody agreed to yet{known}:"]
-    return [*lines, *(f"  {one_line(str(reach), None)}  ({one_line(reach.where)})" for reach in new)]
+    return [
+        *lines, *(f"  {one_line(masked(str(reach)), None)}  ({one_line(reach.where)})" for reach in new),
+    ]  # fmt: skip
 
 
 def keep(checked: "Checked", reaches: Iterable[Reach]) -> None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
-from turnchart.flows.cli.sessions_place import FlowName, SessionName, StorePath, found
+from turnchart.flows.cli.sessions_place import FlowName, FlowPlugins, FlowTrust, SessionName, StorePath, found
 
 if TYPE_CHECKING:
     from turnchart.machine.entries import Entry
@@ -17,12 +17,14 @@ def verify(
     session: SessionName,
     store: StorePath = None,
     flow: FlowName = None,
+    plugins: FlowPlugins = None,
+    trust: FlowTrust = False,
     format: Annotated[Literal["text", "json"], typer.Option(help="For people, or for a program.")] = "text",
 ) -> None:
-    """Judge the log of a session by the chart; explain the first entry that is illegal. Only reads."""
+    """Judge the log of a session by the chart. The first entry that is illegal is explained. Only reads."""
     from turnchart.flows.cli.words import escaped, plain
 
-    judged = judge(found(session, store, flow))
+    judged = judge(found(session, store, flow, plugins or (), trust=trust))
     if format == "json":
         typer.echo(escaped(json.dumps(judged.record(), ensure_ascii=False, indent=2)))
     else:

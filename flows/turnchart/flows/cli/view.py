@@ -1,12 +1,13 @@
 """``turnchart view``: a page with the chart beside the sequence, and a player for a session's entries."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from turnchart.flows.cli.sessions_place import StorePath
+from turnchart.flows.cli.sessions_place import FlowName, FlowTrust, StorePath
 
 if TYPE_CHECKING:
     from turnchart.machine.stores import Store
@@ -31,6 +32,8 @@ def view(
         typer.Option("--plugin", metavar="MODULE", help="Import this for a flow's hooks and tools."),
     ] = None,
     store: StorePath = None,
+    flow: FlowName = None,
+    trust: FlowTrust = False,
 ) -> None:
     """Show a session or a flow in the browser. Only reads."""
     if live and output is not None:
@@ -45,9 +48,9 @@ def view(
         return
     from turnchart.flows.cli.sessions_place import found
 
-    kept = found(name, store, None)
+    kept = found(name, store, flow, plugins or (), trust=trust)
     if live:
-        _serve(kept, lambda: found(name, store, None), port, opens)
+        _serve(kept, lambda: found(name, store, flow, plugins or (), trust=trust), port, opens)
     else:
         _show(_session_page(kept), kept.id, output, opens)
 
@@ -82,15 +85,33 @@ def _file_name(name: str) -> str:
 
 
 def _serve(kept: "Store", again: "Callable[[], Store]", port: int, opens: bool) -> None:
-    """Serve a session until it is interrupted."""
+    """Serve a session until it is interrupted, or the process is to end."""
     from turnchart.flows.cli.serving import Server
 
-    with Server(kept, again, port) as server:
+    with _ending_in_order(), Server(kept, again, port) as server:
         typer.echo(server.url)
         typer.echo("it follows the session; Ctrl-C ends it", err=True)
         if opens:
             _open(server.url)
         server.run()
+
+
+@contextmanager
+def _ending_in_order() -> Generator[None]:
+    """Let the signals that end the process leave what is open in order, with the exit code for them."""
+    import signal
+
+    from turnchart.flows.cli.conversation import ending_signals
+
+    def end(number: int, _frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    before = {each: signal.signal(each, end) for each in ending_signals()}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
 
 
 def _open(url: str) -> None:

@@ -72,6 +72,13 @@ def text_of(message: Mapping[str, Any]) -> str:
     return "".join(parts)
 
 
+def why(error: Exception) -> str:
+    """Return what went wrong; of what the system refused, where and why, without its number."""
+    if not isinstance(error, OSError) or error.strerror is None:
+        return str(error)
+    return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
+
+
 def failure(data: Mapping[str, Any]) -> str:
     """Return an error or a failed request, as the log keeps it, in words."""
     return one_line(": ".join(part for part in (data.get("kind", ""), data.get("message", "")) if part))
@@ -145,17 +152,28 @@ def _spliced(data: Mapping[str, Any]) -> Words | None:
     return None
 
 
-def hook_result(data: Mapping[str, Any]) -> str:
-    """Return what a hook did: its point, its name and line, and what it decided, changed or failed at."""
+def only_wrote(data: Mapping[str, Any]) -> bool:
+    """Tell whether a hook had no opinion, and is in the log for what it wrote to stderr."""
+    from turnchart.machine.verdict import acted  # a check, which takes words from here, runs no hooks
+
+    return not acted(data)
+
+
+def hook_result(data: Mapping[str, Any], most: int | None = 2 * SHORT) -> str:
+    """Return what a hook did: its point, its name and line, and what it decided, changed or failed at.
+
+    Of what it wrote to stderr the last line is told.
+    """
     where = f" ({data['where']})" if data.get("where") else ""
     did = [data.get("decision") or "", data.get("reason") or ""]
-    if data.get("error"):
+    if data.get("error") and str(data["error"]) not in str(did[1]):  # else it is the denial
         did.append(f"failed: {data['error']}")
     if data.get("changed"):
         did.append(f"changed {', '.join(data['changed'])}")
-    return one_line(
-        f"{data['point']} {data['id']}{where}: {': '.join(part for part in did if part)}", 2 * SHORT
-    )
+    wrote = str(data.get("stderr") or "").strip()
+    if wrote:
+        did.append(f"stderr: {wrote.splitlines()[-1]}")
+    return one_line(f"{data['point']} {data['id']}{where}: {': '.join(part for part in did if part)}", most)
 
 
 def retry(data: Mapping[str, Any]) -> str:

@@ -13,7 +13,11 @@ if TYPE_CHECKING:
 def worker(
     flow: Annotated[str, typer.Argument(metavar="FLOW", help="A file, or the name of a shipped flow.")],
     store: Annotated[
-        str, typer.Option(metavar="URL", help="The database: postgres://user:password@host/name.")
+        str,
+        typer.Option(
+            metavar="URL",
+            help="The database: postgres://user:password@host/name, or sqlite:PATH on one machine.",
+        ),
     ],
     concurrency: Annotated[int, typer.Option(min=1, help="How many turns run at once.")] = 50,
     lease: Annotated[
@@ -34,7 +38,7 @@ def worker(
         list[str] | None, typer.Option("--param", metavar="NAME=VALUE", help="Say what the flow leaves open.")
     ] = None,
 ) -> None:
-    """Run turns of a flow until stopped; what runs then goes on in another worker (turnchart[durable])."""
+    """Run turns of a flow until stopped. What runs then goes on in another worker (turnchart[durable])."""
     import anyio
 
     from turnchart.flows.cli.plan import info_of, params_of

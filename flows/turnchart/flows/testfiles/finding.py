@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -56,8 +57,16 @@ def problems_of(
         return problems
     problems = [*problems, *check_flow(suite.flow, plugins, env=env, trust=trust)]
     if not exit_code(problems):
-        problems += check_suite(suite, flow_to_show(suite.flow, plugins))
+        flow = flow_to_show(suite.flow, plugins)
+        found = check_suite(suite, flow)
+        problems += found if flow.checked.trusted else map(_perhaps, found)
     return in_order(problems)
+
+
+def _perhaps(problem: Problem) -> Problem:
+    """Return a problem as a warning where a plug-in that nobody agreed to may bring what is named."""
+    brought = problem.code in ("unknown-id", "unknown-tool", "dead-permission")
+    return replace(problem, level="warning") if brought else problem
 
 
 def load_suite(name: str, plugins: Iterable[str] = (), *, trust: bool = False) -> tuple[Suite, "Flow"]:
@@ -70,10 +79,11 @@ def load_suite(name: str, plugins: Iterable[str] = (), *, trust: bool = False) -
 
     Raises:
         FlowError: If anything is wrong with the file or with the flow; it holds every problem.
-        NotTrusted: If a test lets a tool act for real, and nobody agreed.
+        NotTrusted: If a test lets a tool act for real, or the project has plug-ins, and nobody agreed.
     """
     from turnchart.flows.load import load_flow
     from turnchart.flows.testfiles.checking import check_suite, real_tools
+    from turnchart.flows.trust import plugin_reaches
 
     suite, problems = read_suite(name)
     if suite is None:
@@ -82,6 +92,8 @@ def load_suite(name: str, plugins: Iterable[str] = (), *, trust: bool = False) -
         flow = load_flow(suite.flow, plugins, trust=trust)
     except FlowError as error:
         raise FlowError([*problems, *error.problems]) from None
+    if flow.checked.plugins is not None and not flow.checked.trusted:  # without them it is another flow
+        raise NotTrusted([reach.problem() for reach in plugin_reaches(flow.checked.plugins)])
     found: list[Problem] = in_order([*problems, *check_suite(suite, flow)])
     if exit_code(found):
         raise FlowError(found)

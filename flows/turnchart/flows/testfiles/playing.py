@@ -12,6 +12,7 @@ from anyio.lowlevel import checkpoint
 
 from turnchart.flows.cli.inputs import meanwhile, own_prompts, play
 from turnchart.flows.load import load_flow
+from turnchart.flows.openings import closed
 from turnchart.flows.script import ScriptInput
 from turnchart.flows.testfiles.stage import CallKey, Stage
 from turnchart.flows.testfiles.suite import Case
@@ -19,6 +20,7 @@ from turnchart.machine.driver import first_error
 from turnchart.machine.entries import Entry
 from turnchart.machine.errors import TurnchartError, TurnFailed
 from turnchart.machine.models import ModelRequest
+from turnchart.machine.verdict import acted
 
 if TYPE_CHECKING:
     from turnchart.flows.load import Flow
@@ -145,10 +147,10 @@ def _copied(flow: "Flow", folder: Path, plugins: Sequence[str]) -> "Flow":
     if git.is_file():  # it leads to the real repository
         git.unlink()
         git.mkdir()
-    if not flow.path.is_relative_to(flow.root):
-        return replace(flow, root=root)
-    copy = load_flow(root / flow.path.relative_to(flow.root), plugins, trust=flow.trusted)
-    return replace(copy, root=root)
+    copy = flow
+    if flow.path.is_relative_to(flow.root):
+        copy = load_flow(root / flow.path.relative_to(flow.root), plugins, trust=flow.trusted)
+    return replace(copy, root=root, checked=closed(copy.checked))
 
 
 def _write(root: Path, files: Mapping[str, str]) -> None:
@@ -231,7 +233,7 @@ class _Talk:
 
 def _hooks(entries: Sequence[Entry]) -> Iterator[HookFact]:
     for entry in entries:
-        if entry.type == "hook/result":
+        if entry.type == "hook/result" and acted(entry.data):
             data = entry.data
             yield HookFact(
                 data["point"], data["id"], data.get("decision"), data.get("reason", ""),

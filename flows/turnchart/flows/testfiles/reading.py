@@ -94,8 +94,8 @@ def _flow(root: MapNode, reading: Reading) -> str:
             reading.problems.append(bad_value(node, ("flow",), "string_type", "", {}))
         return ""
     path, shown = beside(node.source, node.text)
-    if path.is_file() or find_shipped(node.text) is None:
-        if not path.is_file():
+    if os.path.isfile(path) or find_shipped(node.text) is None:
+        if not os.path.isfile(path):
             help = (
                 "the path is relative to the file that wrote it; turnchart flows lists those that come along"
             )
@@ -207,7 +207,7 @@ def _scripts(
 
 def _script(node: Scalar, reading: Reading) -> Script:
     path, shown = beside(node.source, node.text.removeprefix(SCRIPT))
-    if not path.is_file():
+    if not os.path.isfile(path):
         help = "the path is relative to the file that wrote it"
         message = f"the script {quoted(shown)} is not there"
         reading.problems.append(node.problem("file-missing", message, help=help))

@@ -1,12 +1,27 @@
 """What is known of the built-in tools before their code is loaded: their settings, and what they keep to."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from turnchart.machine.tools import Settings
+    from turnchart.machine.tools import Settings, Tool
+
+Folders = Sequence[Path | str]
+"""Folders outside of the root that a tool may work in too; relative ones start at the root."""
+
+
+def naming(tool: "Tool", opened: Sequence[Path]) -> "Tool":
+    """Return a tool whose description names the folders that are open to it beside the root."""
+    if not opened:
+        return tool
+    folders = ", ".join(f"`{folder}`" for folder in opened)
+    return replace(tool, description=f"{tool.description} Beside the project, paths may lead to {folders}.")
+
 
 READ_FILE: "Settings" = {
     "subject": "path", "subject_kind": "path", "effects": "read", "execution": "parallel",

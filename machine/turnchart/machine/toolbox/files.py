@@ -7,10 +7,10 @@ from typing import Annotated, TextIO
 
 from pydantic import Field
 
-from turnchart.machine.paths import glob_regex, inside
+from turnchart.machine.paths import glob_regex, inside, resolved
 from turnchart.machine.tools import Tool, ToolFailed, tool
 
-from ._known import LIST_FILES, MAX_CHARS, MAX_ENTRIES, READ_FILE
+from ._known import LIST_FILES, MAX_CHARS, MAX_ENTRIES, READ_FILE, Folders, naming
 
 _PROBE = 8_192
 """So many bytes are looked at to tell text from other data."""
@@ -18,8 +18,9 @@ _UNOPENED = frozenset((".git",))
 """Folders that are listed, but not gone into unless the path names them: nobody wants what is in them."""
 
 
-def read_file_tool(root: Path | str, *, max_chars: int = MAX_CHARS) -> Tool:
-    """Make the tool ``read_file`` for one root."""
+def read_file_tool(root: Path | str, *, max_chars: int = MAX_CHARS, outside: Folders = ()) -> Tool:
+    """Make the tool ``read_file`` for one root, and the folders ``outside`` of it."""
+    opened = resolved(root, outside)
 
     def read_file(
         path: str, offset: Annotated[int, Field(ge=1)] = 1, limit: Annotated[int, Field(ge=1)] | None = None
@@ -31,7 +32,7 @@ def read_file_tool(root: Path | str, *, max_chars: int = MAX_CHARS) -> Tool:
             offset: The first line to show; lines count from 1.
             limit: How many lines to show; all by default.
         """
-        file = inside(root, path)
+        file = inside(root, path, opened)
         if file.is_dir():
             raise ToolFailed(f"`{path}` is a folder; list_files shows what is in it", "IsADirectory")
         if file.exists() and not file.is_file():
@@ -39,7 +40,7 @@ def read_file_tool(root: Path | str, *, max_chars: int = MAX_CHARS) -> Tool:
         with _opened(file, path) as lines:
             return _window(lines, path, offset, limit, max_chars)
 
-    return tool(read_file, **READ_FILE)
+    return naming(tool(read_file, **READ_FILE), opened)
 
 
 def _opened(file: Path, path: str) -> TextIO:
@@ -89,8 +90,9 @@ def _cut(rest: str, number: int, earlier: bool, most: int) -> str:
     return f"{rest}\n[line {number} is longer than {most:,} characters; the rest of it is not shown]"
 
 
-def list_files_tool(root: Path | str, *, max_entries: int = MAX_ENTRIES) -> Tool:
-    """Make the tool ``list_files`` for one root."""
+def list_files_tool(root: Path | str, *, max_entries: int = MAX_ENTRIES, outside: Folders = ()) -> Tool:
+    """Make the tool ``list_files`` for one root, and the folders ``outside`` of it."""
+    opened = resolved(root, outside)
 
     def list_files(path: str = ".", pattern: str = "*") -> str:
         """List files and folders, sorted, one a line; folders end with a slash.
@@ -99,7 +101,7 @@ def list_files_tool(root: Path | str, *, max_entries: int = MAX_ENTRIES) -> Tool
             path: The folder, relative to the project.
             pattern: A glob over the paths below it; `**` goes into folders, as in `**/*.py`.
         """
-        folder = inside(root, path)
+        folder = inside(root, path, opened)
         if not folder.is_dir():
             raise ToolFailed(f"there is no folder `{path}`", "NotFound")
         found: list[str] = []
@@ -110,7 +112,7 @@ def list_files_tool(root: Path | str, *, max_entries: int = MAX_ENTRIES) -> Tool
             found.append(name)
         return "\n".join(found) or f"[nothing in `{path}` matches `{pattern}`]"
 
-    return tool(list_files, **LIST_FILES)
+    return naming(tool(list_files, **LIST_FILES), opened)
 
 
 def _matching(folder: Path, pattern: str) -> Iterator[str]:

@@ -14,12 +14,12 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, Field
 from pydantic.types import StrictBool
 
-from turnchart.machine.paths import inside
+from turnchart.machine.paths import inside, resolved
 from turnchart.machine.points import ToolOutcome
 from turnchart.machine.tools import Tool, ToolContext, ToolFailed, tool
 
 from ._gaps import GAP, Argument, Kind, problems
-from ._known import MAX_OUTPUT, SCRIPT, TIMEOUT
+from ._known import MAX_OUTPUT, SCRIPT, TIMEOUT, Folders, naming
 from .shell import EnvFrom, Output, environment, outcome_of_run, run_argv
 
 
@@ -35,6 +35,7 @@ def script_tool(
     max_output: int = MAX_OUTPUT,
     env_from: EnvFrom = (),
     hidden: frozenset[str] = frozenset(),
+    outside: Folders = (),
 ) -> Tool:
     """Make a tool of one program.
 
@@ -49,12 +50,14 @@ def script_tool(
         max_output: So many characters are kept: one half of the head, one of the tail.
         env_from: Names of variables that it sees in any case, or ``{NAME: OTHER}``.
         hidden: Names of variables that it does not see.
+        outside: Folders outside of the root that paths may lead to, and ``cwd`` may be in.
 
     Raises:
-        PermissionError: If ``cwd`` is outside the root.
+        PermissionError: If ``cwd`` is outside the root and these folders.
         ValueError: If gaps and arguments do not fit each other; the message says how.
     """
-    inside(root, cwd)
+    opened = resolved(root, outside)
+    inside(root, cwd, opened)
     known = {
         name: each if isinstance(each, Argument) else _argument(each) for name, each in (args or {}).items()
     }
@@ -64,10 +67,10 @@ def script_tool(
     passed = tuple(env_from)
 
     async def script(ctx: ToolContext, **given: Any) -> ToolOutcome:
-        folder = inside(root, cwd)
+        folder = inside(root, cwd, opened)
         if not folder.is_dir():
             raise ToolFailed(f"there is no folder `{cwd}` to start in", "NotFound")
-        argv = filled(command, known, given, root, folder)
+        argv = filled(command, known, given, root, folder, opened)
         output = Output(max_output, ctx.progress)
         try:
             code = await run_argv(argv, folder, environment(passed, hidden), timeout, output)
@@ -79,7 +82,9 @@ def script_tool(
     settings: dict[str, Any] = {**SCRIPT, "name": "script", "description": description, "subject": subject}
     if subject is not None and known[subject].type == "path":
         settings["subject_kind"] = "path"
-    return tool(script, **settings)
+    return naming(
+        tool(script, **settings), opened if any(each.type == "path" for each in known.values()) else ()
+    )
 
 
 def _argument(given: Mapping[str, Any]) -> Argument:
@@ -131,6 +136,7 @@ def filled(
     given: Mapping[str, Any],
     root: Path | str,
     folder: Path | str | None = None,
+    opened: Sequence[Path] = (),
 ) -> tuple[str, ...]:
     """Return the command with its gaps filled in.
 
@@ -140,12 +146,18 @@ def filled(
         given: What does.
         root: What paths are relative to, and must not leave.
         folder: Where the program starts; None: the root.
+        opened: Other folders that paths may lead to, resolved.
 
     Raises:
-        PermissionError: If a path leads out of the root.
+        PermissionError: If a path leads out of the root and these folders.
         ToolFailed: If a value cannot be an argument, or would be taken for an option.
     """
-    texts = {name: _text(name, args[name], value, root, folder or root) for name, value in given.items()}
+    texts = {
+        name: _path(root, folder or root, _text(name, value), opened)
+        if args[name].type == "path"
+        else _text(name, value)
+        for name, value in given.items()
+    }
     made: list[str] = []
     for part in command:
         text = GAP.sub(lambda found: texts[found[1]] if found[1] else found[0][0], part)
@@ -164,13 +176,19 @@ def _meant(part: str, args: Mapping[str, Argument]) -> bool:
     return bool(argument.choices) or argument.type in ("integer", "number")
 
 
-def _text(name: str, argument: Argument, value: Any, root: Path | str, folder: Path | str) -> str:
+def _text(name: str, value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     text = str(value)
     if "\0" in text:
         raise ToolFailed(f"{name} holds a NUL character, which no argument can hold", "BadText")
-    if argument.type != "path":
-        return text
-    path = os.path.relpath(inside(root, text), os.path.realpath(folder))
+    return text
+
+
+def _path(root: Path | str, folder: Path | str, text: str, opened: Sequence[Path]) -> str:
+    """Return a path relative to the folder that the program starts in; one outside of the root is whole."""
+    real = inside(root, text, opened)
+    if not real.is_relative_to(os.path.realpath(root)):
+        return str(real)
+    path = os.path.relpath(real, os.path.realpath(folder))
     return f"./{path}" if path.startswith("-") else path

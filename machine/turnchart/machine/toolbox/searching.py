@@ -4,11 +4,11 @@ import json
 import sys
 from pathlib import Path
 
-from turnchart.machine.paths import glob_regex, inside
+from turnchart.machine.paths import glob_regex, inside, resolved
 from turnchart.machine.tools import Tool, ToolContext, ToolFailed, tool
 
 from . import _search
-from ._known import MAX_MATCHES, MAX_OUTPUT, SEARCH_FILES, SEARCH_TIMEOUT
+from ._known import MAX_MATCHES, MAX_OUTPUT, SEARCH_FILES, SEARCH_TIMEOUT, Folders, naming
 from .shell import Output, environment, run_argv
 
 _WIDEST = 500
@@ -21,6 +21,7 @@ def search_files_tool(
     max_matches: int = MAX_MATCHES,
     max_output: int = MAX_OUTPUT,
     timeout: float = SEARCH_TIMEOUT,
+    outside: Folders = (),
 ) -> Tool:
     """Make the tool ``search_files`` for one root.
 
@@ -29,7 +30,9 @@ def search_files_tool(
         max_matches: So many lines are shown at once.
         max_output: So many characters are shown at once: one half of the head, one of the tail.
         timeout: Seconds that one search may take.
+        outside: Folders outside of the root that may be searched too.
     """
+    opened = resolved(root, outside)
 
     async def search_files(
         pattern: str,
@@ -49,7 +52,7 @@ def search_files_tool(
             ignore_case: Whether upper and lower case are the same.
             literal: Whether the pattern is plain text, not a regular expression.
         """
-        target = inside(root, path)
+        target = inside(root, path, opened)
         if not target.exists():
             raise ToolFailed(f"there is no file or folder `{path}`", "NotFound")
         output = Output(max_output, ctx.progress)
@@ -63,7 +66,7 @@ def search_files_tool(
         )
         return _answer(output.text(), code, pattern, timeout)
 
-    return tool(search_files, **SEARCH_FILES)
+    return naming(tool(search_files, **SEARCH_FILES), opened)
 
 
 def _name(path: str) -> str:

@@ -14,11 +14,11 @@ from anyio.abc import Process
 
 from turnchart.machine.entries import Frozen
 from turnchart.machine.messages import Text
-from turnchart.machine.paths import inside
+from turnchart.machine.paths import inside, resolved
 from turnchart.machine.points import ToolOutcome
 from turnchart.machine.tools import Tool, ToolContext, ToolFailed, tool
 
-from ._known import MAX_OUTPUT, SHELL, TIMEOUT
+from ._known import MAX_OUTPUT, SHELL, TIMEOUT, Folders
 
 GRACE = 2.0
 """Seconds between SIGTERM and SIGKILL."""
@@ -37,6 +37,7 @@ def shell_tool(
     max_output: int = MAX_OUTPUT,
     env_from: EnvFrom = (),
     hidden: frozenset[str] = frozenset(),
+    outside: Folders = (),
 ) -> Tool:
     """Make the tool ``shell`` for one root.
 
@@ -47,11 +48,13 @@ def shell_tool(
         max_output: So many characters are kept: one half of the head, one of the tail.
         env_from: Names of variables that commands see in any case, or ``{NAME: OTHER}``.
         hidden: Names of variables that they do not see.
+        outside: Folders outside of the root that ``cwd`` may be in.
 
     Raises:
-        PermissionError: If ``cwd`` is outside the root.
+        PermissionError: If ``cwd`` is outside the root and these folders.
     """
-    inside(root, cwd)
+    opened = resolved(root, outside)
+    inside(root, cwd, opened)
     passed = tuple(env_from)
 
     async def shell(command: str, ctx: ToolContext) -> ToolOutcome:
@@ -61,7 +64,7 @@ def shell_tool(
             command: The command line. It cannot read input, and what it starts ends with it.
             ctx: The call.
         """
-        folder = inside(root, cwd)
+        folder = inside(root, cwd, opened)
         if not folder.is_dir():
             raise ToolFailed(f"there is no folder `{cwd}` to start in", "NotFound")
         output = Output(max_output, ctx.progress)

@@ -20,7 +20,7 @@ from pydantic import (
     model_validator,
 )
 
-from turnchart.machine.paths import inside
+from turnchart.machine.paths import inside, resolved
 
 from ._gaps import Argument, Kind, problems
 from ._known import (
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from turnchart.machine.tools import Settings, Tool
 
 Count = Annotated[int, Field(ge=1)]
+Folder = Annotated[str, Field(min_length=1)]
 Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
@@ -51,19 +52,26 @@ class _Params(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
 
-class ReadFileParams(_Params):
+class _FileParams(_Params):
+    outside: list[Folder] = Field(
+        [],
+        description="Folders outside of the root that it may work in too; relative to the root, or absolute.",
+    )
+
+
+class ReadFileParams(_FileParams):
     """What ``read_file`` takes."""
 
     max_chars: Count = Field(MAX_CHARS, description="So many characters are shown at once.")
 
 
-class ListFilesParams(_Params):
+class ListFilesParams(_FileParams):
     """What ``list_files`` takes."""
 
     max_entries: Count = Field(MAX_ENTRIES, description="So many names are shown at once.")
 
 
-class SearchFilesParams(_Params):
+class SearchFilesParams(_FileParams):
     """What ``search_files`` takes."""
 
     max_matches: Count = Field(MAX_MATCHES, description="So many lines are shown at once.")
@@ -71,8 +79,12 @@ class SearchFilesParams(_Params):
     timeout: float = Field(SEARCH_TIMEOUT, gt=0, description="Seconds that one search may take.")
 
 
-class NoParams(_Params):
-    """What ``write_file``, ``edit_file`` and the tools that run at the provider take: nothing."""
+class WriteFileParams(_FileParams):
+    """What ``write_file`` takes."""
+
+
+class EditFileParams(_FileParams):
+    """What ``edit_file`` takes."""
 
 
 class _ProgramParams(_Params):
@@ -88,6 +100,11 @@ class _ProgramParams(_Params):
 
 class ShellParams(_ProgramParams):
     """What ``shell`` takes."""
+
+    outside: list[Folder] = Field(
+        [],
+        description="Folders outside of the root that cwd may be in; what a command does is not held back.",
+    )
 
 
 _OF_TYPE: Mapping[Kind, tuple[type, ...]] = {
@@ -132,6 +149,9 @@ class ScriptParams(_ProgramParams):
         {}, description="The arguments that the model gives, by name."
     )
     subject: str | None = Field(None, description="The argument that permissions match.")
+    outside: list[Folder] = Field(
+        [], description="Folders outside of the root that paths may lead to, and cwd may be in."
+    )
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -146,17 +166,26 @@ class BuiltIn(NamedTuple):
 
     Attributes:
         factory: Makes it: ``factory(root, hidden, **params)``.
-        params: The model of its parameters.
+        reads: The model of its parameters; of a tool at the provider, its name: most flows have none.
         settings: As it is made with.
         folder: The one of its parameters that names a folder below the root; empty for none.
         program: The one of its parameters that is a program with its arguments; empty for none.
     """
 
     factory: "Callable[..., Tool]"
-    params: type[BaseModel]
+    reads: type[BaseModel] | str
     settings: "Settings"
     folder: str = ""
     program: str = ""
+
+    @property
+    def params(self) -> type[BaseModel]:
+        """The model of its parameters."""
+        if not isinstance(self.reads, str):
+            return self.reads
+        from ._provided import PROVIDED
+
+        return PROVIDED[self.reads]
 
     def subject(self, params: BaseModel) -> str | None:
         """Return the parameter of the tool that permissions match, made with these parameters."""
@@ -170,8 +199,9 @@ class BuiltIn(NamedTuple):
             PermissionError: If a folder among them is outside the root.
             ValueError: If it can be no folder.
         """
+        opened = resolved(root, getattr(params, "outside", ()))
         if self.folder:
-            inside(root, getattr(params, self.folder))
+            inside(root, getattr(params, self.folder), opened)
 
 
 def _read_file(root: Path, hidden: frozenset[str], **params: Any) -> "Tool":
@@ -192,23 +222,23 @@ def _search_files(root: Path, hidden: frozenset[str], **params: Any) -> "Tool":
     return search_files_tool(root, **params)
 
 
-def _write_file(root: Path, hidden: frozenset[str]) -> "Tool":
+def _write_file(root: Path, hidden: frozenset[str], **params: Any) -> "Tool":
     from .writing import write_file_tool
 
-    return write_file_tool(root)
+    return write_file_tool(root, **params)
 
 
-def _edit_file(root: Path, hidden: frozenset[str]) -> "Tool":
+def _edit_file(root: Path, hidden: frozenset[str], **params: Any) -> "Tool":
     from .writing import edit_file_tool
 
-    return edit_file_tool(root)
+    return edit_file_tool(root, **params)
 
 
 def _at_provider(name: str) -> "Callable[..., Tool]":
-    def factory(root: Path, hidden: frozenset[str]) -> "Tool":
+    def factory(root: Path, hidden: frozenset[str], **options: Any) -> "Tool":
         from .elsewhere import provider_tool
 
-        return provider_tool(name)
+        return provider_tool(name, **options)
 
     return factory
 
@@ -227,15 +257,15 @@ def _shell(root: Path, hidden: frozenset[str], **params: Any) -> "Tool":
 
 
 _HERE: Mapping[str, BuiltIn] = {
-    "edit_file": BuiltIn(_edit_file, NoParams, EDIT_FILE),
+    "edit_file": BuiltIn(_edit_file, EditFileParams, EDIT_FILE),
     "list_files": BuiltIn(_list_files, ListFilesParams, LIST_FILES),
     "read_file": BuiltIn(_read_file, ReadFileParams, READ_FILE),
     "script": BuiltIn(_script, ScriptParams, SCRIPT, folder="cwd", program="command"),
     "search_files": BuiltIn(_search_files, SearchFilesParams, SEARCH_FILES),
     "shell": BuiltIn(_shell, ShellParams, SHELL, folder="cwd"),
-    "write_file": BuiltIn(_write_file, NoParams, WRITE_FILE),
+    "write_file": BuiltIn(_write_file, WriteFileParams, WRITE_FILE),
 }  # fmt: skip
-_THERE = {name: BuiltIn(_at_provider(name), NoParams, {}) for name in AT_PROVIDER}
+_THERE = {name: BuiltIn(_at_provider(name), name, {}) for name in AT_PROVIDER}
 TOOLBOX: Mapping[str, BuiltIn] = MappingProxyType(dict(sorted({**_HERE, **_THERE}.items())))
 """The built-in tools."""
 

@@ -2,7 +2,7 @@
 
 import os
 import stat
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
@@ -10,19 +10,20 @@ from typing import Any
 
 from turnchart.machine.entries import Frozen
 from turnchart.machine.messages import Text
-from turnchart.machine.paths import inside
+from turnchart.machine.paths import inside, resolved
 from turnchart.machine.points import ToolOutcome
 from turnchart.machine.tools import Tool, ToolFailed, tool
 
-from ._known import EDIT_FILE, MAX_EDITED, WRITE_FILE
+from ._known import EDIT_FILE, MAX_EDITED, WRITE_FILE, Folders, naming
 
 LISTED = 5
 """So many lines are named where a text stands more than once."""
 _numbers = count(1)
 
 
-def write_file_tool(root: Path | str) -> Tool:
-    """Make the tool ``write_file`` for one root."""
+def write_file_tool(root: Path | str, *, outside: Folders = ()) -> Tool:
+    """Make the tool ``write_file`` for one root, and the folders ``outside`` of it."""
+    opened = resolved(root, outside)
 
     def write_file(path: str, content: str) -> ToolOutcome:
         """Write a text file; what was in it is gone. Folders that are missing are made.
@@ -31,7 +32,7 @@ def write_file_tool(root: Path | str) -> Tool:
             path: The file, relative to the project.
             content: All that the file shall hold.
         """
-        file = _target(root, path)
+        file = _target(root, path, opened)
         with _told(path):
             created = not file.exists()
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -41,11 +42,12 @@ def write_file_tool(root: Path | str) -> Tool:
         lines = "1 line" if count == 1 else f"{count:,} lines"
         return _outcome(f"{done} `{path}`: {lines}.", path=path, created=created)
 
-    return tool(write_file, **WRITE_FILE)
+    return naming(tool(write_file, **WRITE_FILE), opened)
 
 
-def edit_file_tool(root: Path | str) -> Tool:
-    """Make the tool ``edit_file`` for one root."""
+def edit_file_tool(root: Path | str, *, outside: Folders = ()) -> Tool:
+    """Make the tool ``edit_file`` for one root, and the folders ``outside`` of it."""
+    opened = resolved(root, outside)
 
     def edit_file(path: str, old_text: str, new_text: str) -> ToolOutcome:
         """Replace a piece of a text file. It must stand in the file exactly once, as it is given.
@@ -55,7 +57,7 @@ def edit_file_tool(root: Path | str) -> Tool:
             old_text: What is replaced, white space as in the file, and enough of it to be the only one.
             new_text: What stands there afterwards; empty to delete it.
         """
-        file = _target(root, path)
+        file = _target(root, path, opened)
         if not old_text:
             raise ToolFailed("old_text is empty; write_file writes a whole file", "Empty")
         if old_text == new_text:
@@ -69,12 +71,12 @@ def edit_file_tool(root: Path | str) -> Tool:
         line = text.count("\n", 0, at) + 1
         return _outcome(f"Edited `{path}` at line {line}.", path=path, line=line)
 
-    return tool(edit_file, **EDIT_FILE)
+    return naming(tool(edit_file, **EDIT_FILE), opened)
 
 
-def _target(root: Path | str, path: str) -> Path:
+def _target(root: Path | str, path: str, opened: Iterable[Path]) -> Path:
     """Return the file that a path names, links and ``..`` followed."""
-    file = inside(root, path)
+    file = inside(root, path, opened)
     if file.is_dir() or path.endswith(("/", os.sep)):
         raise ToolFailed(f"`{path}` is a folder", "IsADirectory")
     if file.exists() and not file.is_file():

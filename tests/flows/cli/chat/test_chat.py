@@ -3,10 +3,12 @@ import re
 import signal
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from errno import EIO, ENOSPC
 from typing import Any
 
 import anyio
 import pytest
+from tests.flows.cli.chat.conftest import terminal
 
 from turnchart.flows.cli.chat.chat import ANSWER, Chat
 from turnchart.flows.cli.places import MEMORY
@@ -67,6 +69,10 @@ class Watched:
 
     async def until_entry(self, type: str, count: int = 1) -> None:
         await self.until(lambda: sum(entry.type == type for entry in self.agent.session.entries) >= count)
+
+    async def until_running(self) -> None:
+        while "/help" not in self.shown:
+            await anyio.lowlevel.checkpoint()
 
     async def until_draft(self, text: str) -> None:
         while self.chat.draft != text:
@@ -212,6 +218,81 @@ async def test_a_signal_from_outside_is_ctrl_c(at: Any) -> None:
         await it.agent.idle()
         at.type("\x04")
     assert it.outcomes("turn/end", "cause") == ["user"]
+
+
+@pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGHUP])
+async def test_who_ends_the_process_ends_the_turn_and_its_tools_first(at: Any, by: signal.Signals) -> None:
+    async with chatting(at, Reply(tool_calls=[ToolCall("wait")])) as it:
+        at.type("go\r")
+        await it.until_entry("tool/call")
+        os.kill(os.getpid(), by)
+    assert it.code == 128 + by
+    assert it.outcomes("turn/end", "reason") == ["aborted"]
+    assert it.outcomes("tool/result", "outcome") == ["aborted"]
+
+
+async def test_who_ends_the_process_ends_a_chat_at_rest_and_a_question_too(at: Any) -> None:
+    async with chatting(at) as it:
+        await it.until_running()
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert it.code == 128 + signal.SIGTERM
+    with terminal() as other:
+        async with chatting(other, ASKS, permissions=ASK) as it:
+            other.type("go\r")
+            await it.until_entry("approval/asked")
+            os.kill(os.getpid(), signal.SIGTERM)
+    assert it.code == 128 + signal.SIGTERM
+    assert it.outcomes("turn/end", "reason") == ["aborted"]
+
+
+async def test_a_signal_that_is_ignored_stays_ignored(at: Any) -> None:
+    """As under nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        async with chatting(at, "fine") as it:
+            at.type("go\r")
+            await it.until_entry("turn/end")
+            os.kill(os.getpid(), signal.SIGHUP)
+            at.type("\x04")
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert it.code == 0
+
+
+async def test_a_terminal_that_is_gone_ends_the_chat(at: Any) -> None:
+    async with chatting(at, Reply(tool_calls=[ToolCall("wait")])) as it:
+        at.type("go\r")
+        await it.until_entry("tool/call")
+        at.input.close()
+    assert it.code == 129
+    assert it.outcomes("turn/end", "reason") == ["aborted"]
+
+
+@pytest.mark.parametrize(("errno", "code"), [(EIO, 129), (ENOSPC, None)])
+async def test_a_terminal_that_takes_nothing_any_more_ends_the_chat(
+    at: Any, monkeypatch: pytest.MonkeyPatch, errno: int, code: int | None
+) -> None:
+    async with Agent(ScriptedModel([])) as agent:
+        chat = Chat(agent, MEMORY, at.painter, at.input, at.output)
+
+        def fail() -> None:
+            raise OSError(errno, "no terminal")
+
+        ended: list[int | None] = []
+
+        async def run() -> None:
+            try:
+                ended.append(await chat.run())
+            except* OSError:
+                ended.append(None)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(run)
+            while "/help" not in at.shown:
+                await anyio.lowlevel.checkpoint()
+            monkeypatch.setattr(at.output, "flush", fail)
+            at.type("\x04")
+    assert ended == [code]
 
 
 async def test_commands_and_words_with_two_slashes(at: Any) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 import anyio
+from anyio.abc import TaskStatus
 from prompt_toolkit.input import Input
 from prompt_toolkit.output import Output
 
@@ -16,7 +17,7 @@ from turnchart.flows.cli.chat.painting import Painter
 from turnchart.flows.cli.chat.status import Status
 from turnchart.flows.cli.chat.transcript import Drawn, Transcript
 from turnchart.flows.cli.commands import Commands, said_in, unslashed
-from turnchart.flows.cli.conversation import CAUSE, COMPLETED, INTERRUPTED
+from turnchart.flows.cli.conversation import CAUSE, COMPLETED, INTERRUPTED, ending_signals
 from turnchart.flows.cli.inputs import play
 from turnchart.flows.cli.places import Shelf
 from turnchart.flows.cli.render import asks
@@ -27,6 +28,8 @@ from turnchart.machine.session import Session
 
 PROMPT: Final = "> "
 ANSWER: Final = "y/a/n> "
+HUNG_UP: Final = 129
+"""The exit code where the terminal was closed, as after the signal that says so."""
 HINT: Final = "Enter steers while it works, Alt-Enter queues, Ctrl-C cuts off, Ctrl-D leaves; /help"
 
 
@@ -39,6 +42,7 @@ class Chat:
         painter: Makes lines of text.
         input: Where keys come from; None: the terminal.
         output: Where it is drawn; None: the terminal.
+        verbose: What is left out otherwise is told by somebody else, with ``note``.
 
     Attributes:
         next: The session that the person wants to go on with; None to leave.
@@ -51,8 +55,11 @@ class Chat:
         painter: Painter | None = None,
         input: Input | None = None,
         output: Output | None = None,
+        *,
+        verbose: bool = False,
     ) -> None:
         self._agent = agent
+        self._verbose = verbose
         self._transcript = Transcript(painter or Painter())
         self._status = Status(agent)
         self._commands = Commands(agent, shelf, self.note)
@@ -80,16 +87,18 @@ class Chat:
     async def run(self, inputs: Sequence[ScriptInput] = ()) -> int:
         """Talk until the person leaves; return the exit code."""
         agent = self._agent
-        stop = agent.on("*", Hearing(agent, self._transcript, self._status, self._editor.refresh))
+        hearing = Hearing(agent, self._transcript, self._status, self._editor.refresh, verbose=self._verbose)
+        stop = agent.on("*", hearing)
         agent.approver = agent.approver or self.approve
         self.note(HINT)
         try:
             async with self._send, self._lines, anyio.create_task_group() as group:
-                group.start_soon(self._interrupts)
+                await group.start(self._interrupts, group.cancel_scope)
                 group.start_soon(self._carry_out)
                 if inputs:
                     group.start_soon(play, agent, inputs)
-                await self._editor.run()
+                if not await self._editor.run():
+                    self._code = HUNG_UP
                 await self._rest()
                 group.cancel_scope.cancel()
         finally:
@@ -196,11 +205,17 @@ class Chat:
                 self._agent.follow_up(unslashed(text))
             self._editor.refresh()
 
-    async def _interrupts(self) -> None:
-        """Hear the signal too, which others may send."""
-        with anyio.open_signal_receiver(signal.SIGINT) as signals:
-            async for _ in signals:
-                self.interrupt()
+    async def _interrupts(self, scope: anyio.CancelScope, *, task_status: TaskStatus[None]) -> None:
+        """Hear the signal too, which others may send, and those that end the process."""
+        ending = ending_signals()
+        with anyio.open_signal_receiver(signal.SIGINT, *ending) as signals:
+            task_status.started()
+            async for heard in signals:
+                if heard in ending:
+                    self._code = 128 + heard
+                    scope.cancel()
+                else:
+                    self.interrupt()
 
 
 _TYPED: Final = frozenset(("steer", "follow_up", "prompt"))

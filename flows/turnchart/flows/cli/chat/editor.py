@@ -5,6 +5,7 @@ Nothing is drawn while something is said: what was said is asked for when the sc
 ``PAUSE`` seconds, so however fast a model streams, that is how often lines are made of it.
 """
 
+from errno import EIO
 from time import monotonic
 from typing import Final, Protocol
 
@@ -87,14 +88,25 @@ class Editor:
             before_render=lambda _: self._draw(),
         )  # fmt: skip
 
-    async def run(self) -> None:
-        """Take keys until ``close``. What was said until then stays on the screen."""
+    async def run(self) -> bool:
+        """Take keys until ``close``, or the terminal is gone; return whether it is still there.
+
+        What was said until then stays on the screen.
+        """
         try:
-            await self._app.run_async(handle_sigint=False, set_exception_handler=False)
-        finally:
-            size = self._app.output.get_size()
-            last = self._talk.draw(size.columns, size.rows)
-            self._write([*last.above, *last.tail])
+            try:
+                await self._app.run_async(handle_sigint=False, set_exception_handler=False)
+            finally:
+                size = self._app.output.get_size()
+                last = self._talk.draw(size.columns, size.rows)
+                self._write([*last.above, *last.tail])
+        except EOFError:  # nothing comes in any more
+            return False
+        except OSError as error:  # nothing can be written any more
+            if error.errno != EIO:
+                raise
+            return False
+        return True
 
     def close(self) -> None:
         """Stop taking keys."""

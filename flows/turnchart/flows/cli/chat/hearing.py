@@ -6,7 +6,17 @@ from typing import Any, Final
 from turnchart.flows.cli.chat.painting import Style
 from turnchart.flows.cli.chat.status import Status
 from turnchart.flows.cli.chat.transcript import Transcript
-from turnchart.flows.cli.words import SHORT, arguments, failure, hook_result, one_line, retry, text_of
+from turnchart.flows.cli.provided import provided
+from turnchart.flows.cli.words import (
+    SHORT,
+    arguments,
+    failure,
+    hook_result,
+    one_line,
+    only_wrote,
+    retry,
+    text_of,
+)
 from turnchart.machine.agent import Agent
 from turnchart.machine.entries import Entry
 from turnchart.machine.models import TextDelta, ThinkingDelta
@@ -27,11 +37,19 @@ class Hearing:
         transcript: What is told.
         status: What counts along.
         refresh: Lets the screen be drawn.
+        verbose: Somebody else tells of the hooks, and tells more.
     """
 
     def __init__(
-        self, agent: Agent, transcript: Transcript, status: Status, refresh: Callable[[], None]
+        self,
+        agent: Agent,
+        transcript: Transcript,
+        status: Status,
+        refresh: Callable[[], None],
+        *,
+        verbose: bool = False,
     ) -> None:
+        self._verbose = verbose
         self._agent = agent
         self._transcript = transcript
         self._status = status
@@ -97,6 +115,10 @@ class Hearing:
         for line in more:
             self._say(f"{RESULT}{line}", "dim")
 
+    def _answered(self, data: Mapping[str, Any]) -> None:
+        for line in provided(data["message"]) if "replay" in data["message"] else ():
+            self._say(f"  {line}", "dim")
+
     def _attempt(self, data: Mapping[str, Any]) -> None:
         self._say(f"  request failed: {failure(data.get('failure') or {'message': 'cut off'})}", "bad")
 
@@ -104,8 +126,10 @@ class Hearing:
         self._say(f"  {retry(data)}", "slow")
 
     def _hook(self, data: Mapping[str, Any]) -> None:
+        if self._verbose or only_wrote(data):
+            return
         bad = data.get("error") or data.get("decision") == "deny"
-        self._say(f"  {hook_result(data)}", "bad" if bad else "dim")
+        self._say(f"  {hook_result({**data, 'stderr': ''})}", "bad" if bad else "dim")
 
     def _ended(self, data: Mapping[str, Any]) -> None:
         self._transcript.note("")
@@ -137,6 +161,7 @@ _SIGNALS: Final[Mapping[str, Callable[[Hearing, Mapping[str, Any]], None]]] = {
 _ENTRIES: Final[Mapping[str, Callable[[Hearing, Mapping[str, Any]], None]]] = {
     "tool/call": Hearing._called,
     "tool/result": Hearing._result,
+    "assistant/message": Hearing._answered,
     "assistant/attempt": Hearing._attempt,
     "llm/retry": Hearing._retry,
     "hook/result": Hearing._hook,

@@ -1,0 +1,134 @@
+"""Sessions in a store that a plug-in registers: a place like the others, as far as the store goes along."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from turnchart.flows.cli.places import Broken, Shelf, named_after
+from turnchart.machine.errors import SessionError
+
+if TYPE_CHECKING:
+    from turnchart.flows.session_checks import StoreUse
+    from turnchart.hooks.stores import Sessions
+    from turnchart.machine.session import Session
+    from turnchart.machine.sqlite import SessionInfo
+    from turnchart.machine.stores import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Registered(Shelf):
+    """Where sessions are kept: a store of a plug-in.
+
+    Attributes:
+        sessions: What the store is.
+        plugins: What a person named for it.
+    """
+
+    sessions: "Sessions | None" = None
+    plugins: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, use: "StoreUse", flow: str, plugins: Sequence[str] = ()) -> Self:
+        """Return the place that a flow names; nothing is opened yet.
+
+        Raises:
+            ParamError: If the parameters do not fit.
+        """
+        return cls("registered", Path(use.spec.name), flow, sessions=use.sessions(), plugins=tuple(plugins))
+
+    @property
+    def _sessions(self) -> "Sessions":
+        assert self.sessions is not None, "a registered store is made with what it is"
+        return self.sessions
+
+    def options(self) -> str:
+        """Return what has to be added to a command so that it finds the same place."""
+        import shlex
+
+        brought = "".join(f" --plugin {shlex.quote(name)}" for name in self.plugins)
+        return f" --flow {shlex.quote(self.given)}{brought}"
+
+    def open(self, id: str | None, flow: str) -> "Session":
+        """Open a session to go on with it: the one with this id, which may be new, or else a new one.
+
+        Raises:
+            SessionError: If the store fails.
+        """
+        from turnchart.machine.session import Session
+
+        return Session(self._sessions.open(id or self.new_id(flow)))
+
+    def new(self, id: str) -> "Store":
+        """Return the store of a session that is not there yet; nothing is written.
+
+        Raises:
+            SessionError: If there is a session with this id, or the store fails.
+        """
+        store = self._sessions.open(id)
+        if _has_entries(store):
+            raise SessionError(f"there is a session {id!r} in {self.path} already; give another id with --id")
+        return store
+
+    def look(self, id: str) -> "Store":
+        """Return the store of a session that is there, by its id or how that begins.
+
+        A store that lists no sessions knows whole ids only.
+
+        Raises:
+            SessionError: If there is no such session, or several; the message lists them.
+        """
+        if self._sessions.listed:
+            return self._sessions.open(self.whole_id(id))
+        store = self._sessions.open(id)
+        if not _has_entries(store):
+            raise SessionError(
+                f"there is no session {id!r} in {self.path}, which lists none: give a whole id"
+            )
+        return store
+
+    def only(self) -> "Store":
+        """Return the store of the only session that is there.
+
+        Raises:
+            SessionError: If there is none, or several; the message lists them.
+        """
+        known = self.ids()
+        if len(known) != 1:
+            raise SessionError(f"there are {len(known)} sessions in {self.path}; name one")
+        return self._sessions.open(known[0])
+
+    def ids(self) -> "list[str]":
+        """Return the ids of the sessions that there are.
+
+        Raises:
+            SessionError: If the store fails, or cannot tell.
+        """
+        return self._sessions.ids()
+
+    def list(self, broken: Broken | None = None) -> "list[SessionInfo]":
+        """Return what there is, the oldest session first."""
+        self.ids()
+        return Shelf.list(self, broken)
+
+    def stores(self, broken: Broken | None = None) -> "Iterator[Store]":
+        """Yield the store of each session."""
+        for id in self.ids():
+            try:
+                yield self._sessions.open(id)
+            except SessionError as error:
+                if broken is None:
+                    raise
+                broken(error)
+
+    def new_id(self, flow: str) -> str:
+        """Return an id that no session has, named after a flow."""
+        if self._sessions.listed:
+            return Shelf.new_id(self, flow)
+        while _has_entries(self._sessions.open(id := named_after(flow))):
+            pass
+        return id
+
+
+def _has_entries(store: "Store") -> bool:
+    return next(iter(store.load()), None) is not None
