@@ -9,9 +9,11 @@ BIN := $(VENV)/bin
 # pyright need not ask whether a newer pyright exists.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 export PYTHON
+# What is compiled once is kept: the tests are rewritten as they are loaded, and programs are started hundreds of times.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test trials lint ruff mypy pyright page pages diagrams reference docs lock bench budget clean
+.PHONY: help setup demo test trials matrix lint ruff mypy pyright page pages diagrams reference docs lock bench budget clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,6 +31,9 @@ test: setup ## run the tests, all but the slow ones
 trials: export TURNCHART_TRIALS ?= full
 trials: setup ## run all the slow tests
 	$(BIN)/python -m pytest -m slow --timeout=600 $(ARGS)
+
+matrix: setup ## run the tests on every Python, with the oldest and newest dependencies (ARGS for pytest)
+	@ARGS="$(ARGS)" .ci/matrix $(PYTHONS)
 
 lint: ruff mypy pyright ## check style, format and types
 

@@ -13,15 +13,30 @@ settings.register_profile("turnchart", deadline=None)  # a machine with other wo
 settings.load_profile("turnchart")
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Collect no garbage while pytest collects the tests: nearly all that is made then stays to the end."""
     gc.disable()
+    if hasattr(config, "workerinput") and config.getoption("durations") is None:
+        [worker] = [each for each in config.pluginmanager.get_plugins() if hasattr(each, "sendevent")]
+        worker.sendevent = _telling_less(worker.sendevent)
+
+
+def _telling_less(send: Callable[..., None]) -> Callable[..., None]:
+    """Let a process of pytest-xdist send one message a test where five would tell no more."""
+
+    def send_less(name: str, **what: Any) -> None:
+        passed = name == "testreport" and what["data"]["outcome"] == "passed"
+        if name not in ("logstart", "logfinish") and not (passed and what["data"]["when"] != "call"):
+            send(name, **what)
+
+    return send_less
 
 
 def pytest_collection_finish() -> None:
-    """Let no later collection look at what stays to the end: that would be a tenth of the time of a run."""
+    """Let no later collection look at what stays to the end, and none be made every few tests."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(50_000, 50)
     gc.enable()
 
 

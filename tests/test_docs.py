@@ -8,6 +8,7 @@ Pages that need more have a test of their own, ``test_docs_<page>.py``, and are 
 """
 
 import io
+import os
 import re
 import shlex
 import sys
@@ -73,8 +74,9 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder, without anything that was agreed to or set before."""
+    """An empty folder, where nothing was agreed to or set before; programs of this Python are found."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.delenv("TURNCHART_HOME", raising=False)
     monkeypatch.setattr(sys, "stdin", io.StringIO())

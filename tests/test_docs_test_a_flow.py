@@ -78,7 +78,7 @@ def test_pytest_runs_the_files_and_the_python(folder: Path) -> None:
     (folder / "pytest.ini").write_text("[pytest]\nanyio_mode = auto\n", "utf-8")
     off = [
         each
-        for name in ("terminal", "cacheprovider", "faulthandler", "timeout", "capture")
+        for name in ("terminal", "cacheprovider", "faulthandler", "timeout", "capture", "unraisableexception")
         for each in ("-p", f"no:{name}")
     ]
     ran = Failures()

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.checkout
 
 PAGE = (Path(__file__).parents[1] / "docs" / "how-to" / "test-in-python.md").read_text("utf-8")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-OFF = ("terminal", "cacheprovider", "faulthandler", "timeout", "capture")
+OFF = ("terminal", "cacheprovider", "faulthandler", "timeout", "capture", "unraisableexception")
 
 
 def blocks(kind: str) -> list[str]:

@@ -53,6 +53,19 @@ def test_no_lock_file_says_where_packages_come_from(lock: str) -> None:
     assert "://" not in (ROOT / lock).read_text("utf-8")
 
 
+def test_every_target_of_make_that_is_named_exists() -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    named = set(re.findall(r"\bmake ([a-z]+)\b", (ROOT / "docs" / "contributing.md").read_text("utf-8")))
+    assert {"test", "lint", "matrix"} <= named <= targets
+
+
+def test_every_python_that_is_named_is_tried_by_the_matrix() -> None:
+    known = "Programming Language :: Python :: "
+    named = [each.removeprefix(known) for each in PROJECT["project"]["classifiers"] if f"{known}3." in each]
+    [tried] = re.findall(r"for each in (python3[^;]*);", (ROOT / ".ci" / "matrix").read_text("utf-8"))
+    assert tried.split() == [f"python{version}" for version in named]
+
+
 def test_every_extra_that_is_named_exists() -> None:
     texts = [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *(ROOT / root for root in ROOTS)]
     files = [each for text in texts for each in ([text] if text.is_file() else text.rglob("*.py"))]

@@ -14,8 +14,9 @@ from turnchart.flows.cli.main import COMMANDS, INTERRUPTED, NOT_TRUSTED, PROBLEM
 HEAD = """\
 # Command line
 
-`turnchart COMMAND --help` says the same. Where a command takes `FLOW`, that is a file or the name of a flow
-that comes along; `SESSION` is the id of a session, how an id begins, or a file that holds one session.
+`turnchart COMMAND --help` says the same, and `turnchart --version` which version it is. Where a command takes
+`FLOW`, that is a file or the name of a flow that comes along; `SESSION` is the id of a session, how an id
+begins, or a file that holds one session.
 """
 EXITS = {
     0: "Good, or the turn is completed.",
@@ -23,6 +24,7 @@ EXITS = {
     2: "The command was called wrongly.",
     NOT_TRUSTED: "A flow starts or reaches something that nobody agreed to.",
     INTERRUPTED: "Interrupted by Ctrl-C.",
+    143: "Ended by SIGTERM, or 129 by SIGHUP: the turn is closed and its tools are ended first.",
 }
 
 
@@ -92,7 +94,8 @@ def _command(name: str, function: Callable[..., object]) -> Iterator[str]:
 
 def _usage(param: Param) -> str:
     name = param.info.metavar or param.name.upper()
-    more = "..." if get_origin(param.type) is list else ""
+    kinds = (param.type, *get_args(param.type))
+    more = "..." if any(get_origin(kind) is list for kind in kinds) else ""
     return f"{name}{more}" if param.default is inspect.Parameter.empty else f"[{name}]{more}"
 
 

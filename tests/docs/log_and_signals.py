@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from tests.docs.markdown import code, codes, page, sentence, table
 
+from turnchart.flows.cli.sessions_why import REASONS
 from turnchart.machine import LIFECYCLE, State
 from turnchart.machine.entries import CONTEXT_TYPES, ENTRIES, SIGNALS, WRITES
 from turnchart.machine.says import names
@@ -30,7 +31,7 @@ MEANS = {
     "request/context": "facts about the request: the size of the window and what the model can do",
     "request/rewritten": "what hooks at `context` or `convert` made of the messages, where that differs",
     "agent/inbox/spliced": "the inbox changed: something was put in, taken, moved or discarded",
-    "hook/result": "a hook decided, changed something or failed",
+    "hook/result": "a hook decided, changed something or failed, or a program of one wrote to stderr",
     "approval/asked": "a person is asked whether a call may run",
     "approval/decided": "the answer of that person",
     "llm/retry": "the request will be tried again, after so many seconds",
@@ -60,6 +61,22 @@ MEANS = {
 }
 
 
+ENDS = {
+    "completed": "the model asked for no tool, and nothing waited for the turn",
+    "max_tokens": "the answer was cut at the token limit of the model",
+    "stopped": "a hook at `after_step` answered `Stop`",
+    "blocked": "a hook at `pre_step` answered `Reject`",
+    "aborted": "it was cut off: by `abort()`, Ctrl-C, or the end of the agent",
+    "error": "a request failed for good, or a hook that must not fail did; `error` says which",
+    "interrupted": "its program stopped inside it, and whoever opened the session next closed it",
+    "max_steps": "`limits.max_steps` was reached",
+    "max_tool_calls": "`limits.max_tool_calls` was reached",
+    "max_continues": "`limits.max_continues`, or that of a hook, was reached",
+    "max_seconds": "`limits.max_seconds` was reached",
+}
+"""Why a turn ends, by the reason."""
+
+
 def log_and_signals() -> str:
     """Return the page."""
     return page(
@@ -79,6 +96,10 @@ def log_and_signals() -> str:
                 for name, fields in ENTRIES.items()
             ],
         ),
+        "## Why a turn ends",
+        "The `reason` of `turn/end`, of `Turn` in Python, and of `expect` in a test file. `Turn.ok` holds for"
+        " the first two; `turnchart run` ends with 0 for the first alone.",
+        table(("reason", "when"), [(code(name), sentence(ENDS[name])) for name in REASONS]),
         "## Signals",
         "They are told to `agent.on(name, listener)`, to `on_signal` hooks and by `turnchart run --json`,"
         " and are not stored.",

@@ -4,7 +4,7 @@ import ast
 import inspect
 from collections.abc import Iterator
 from importlib import import_module
-from types import ModuleType
+from types import ModuleType, UnionType
 
 from tests.docs.markdown import code, page, sentence, table
 from tests.docs.source import (
@@ -72,7 +72,8 @@ def _name(name: str, thing: object, public: list[str]) -> Iterator[str]:
     node = node_of(thing)
     yield f"## {name}"
     if node is None:
-        yield f"A value of the type {code(type(thing).__name__)}. {_first(thing)}"
+        kind = "UnionType" if isinstance(thing, UnionType) else type(thing).__name__  # "Union" on 3.14
+        yield f"A value of the type {code(kind)}. {_first(thing)}"
     elif isinstance(node, ast.ClassDef) and inspect.isclass(thing):
         yield from _class(thing, node, public)
     else:

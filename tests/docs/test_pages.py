@@ -24,6 +24,11 @@ def test_the_example_of_the_first_page_has_thirty_lines() -> None:
     assert len([line for line in code.splitlines() if line.strip()]) <= 30
 
 
+def test_the_first_page_leads_to_every_page() -> None:
+    links = set(re.findall(r"\]\(([^)#]+\.md)", DOCS.joinpath("index.md").read_text("utf-8")))
+    assert {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")} - links == {"index.md"}
+
+
 @pytest.mark.parametrize(
     "page", sorted(DOCS.rglob("*.md")), ids=lambda page: page.relative_to(DOCS).as_posix()
 )

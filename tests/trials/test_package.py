@@ -173,9 +173,22 @@ def test_what_the_package_says_of_itself_is_valid(built: Built) -> None:
     [name] = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
     said = Metadata.from_email(archive.read(name), validate=True)
     assert (said.name, str(said.version)) == ("turnchart", PROJECT["version"])
-    assert said.description == (ROOT / "README.md").read_text("utf-8")
     assert set(said.classifiers or ()) <= set(classifiers)
     assert set(said.provides_extra or ()) == set(EXTRAS)
+
+
+def test_an_index_can_show_the_readme(built: Built) -> None:
+    """It renders, nothing of it is lost but links to files, and every link leads somewhere."""
+    ran(sys.executable, "-m", "twine", "--no-color", "check", "--strict", built.sdist, built.wheel)
+    with tarfile.open(built.sdist) as archive:
+        told = archive.extractfile(f"turnchart-{PROJECT['version']}/PKG-INFO")
+        assert told is not None
+        shown = Metadata.from_email(told.read()).description or ""
+    readme = (ROOT / "README.md").read_text("utf-8")
+    assert [link for link in re.findall(r"\]\(([^)\s]+)\)", shown) if "://" not in link] == []
+    assert "mermaid" not in shown
+    assert re.findall(r"^#.*", shown, re.MULTILINE) == re.findall(r"^#.*", readme, re.MULTILINE)
+    assert shown.rstrip().endswith(readme.rstrip().rpartition("\n")[2])
 
 
 # -- what its types say --------------------------------------------------------------------------------------

@@ -164,6 +164,7 @@ def _bundled() -> str:
         return _asset(_RENDERER)
     except FileNotFoundError:
         raise PageError(
-            "html needs the renderer of Mermaid, which comes with the wheel and is not in this checkout yet:"
-            " run `make page` (it needs npm), or take the formats mermaid, md or svg"
+            f"html needs the renderer of Mermaid, and there is no {_ASSETS / _RENDERER}: run `make page`"
+            " in the checkout that this runs from or was built from (it needs npm; a wheel built after it"
+            " brings the renderer along), or take the formats mermaid, md or svg"
         ) from None
