@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.bench import budget, page, report
+from tests.bench import budget, durable, page, report
 from tests.bench.rounds import Results
 
 BUDGET = {"a": {"calls": 100, "entries": 10}}
@@ -99,6 +99,33 @@ def test_the_page_says_who_was_left_out_and_that_the_machine_was_busy() -> None:
     text = page.page(found)
     assert "Burr is left out: no network." in text
     assert "a load of 9.5" in text
+
+
+def measured(turns: float) -> dict[str, float]:
+    rates = {durable.rate_of(many, pause): turns * many for pause in durable.MODELS for many in (1, 2)}
+    return rates | {durable.STEP: 0.9, durable.PLAIN: 3.0, durable.CHUNK[50]: 14, durable.CHUNK[95]: 25}
+
+
+def test_the_page_tells_of_durable_turns_where_they_were_measured() -> None:
+    found = results(ours=1, theirs=2)
+    assert page.DURABLE not in page.page(found)
+    found.add("turnchart", {name: {"value": value} for name, value in measured(40).items()})
+    text = page.page(found)
+    assert "| an instant model |       40.0 |        80.0 |" in text
+    assert "takes 0.90 ms: 0.30 times what one takes" in text.replace("\n", " ")
+    (judged,) = [each for each in report.goals(found) if each.figure == durable.STEP]
+    assert (judged.unit, judged.mark) == ("ms", "met")
+    section = page.durable(measured(50))
+    again = page.with_durable(text, section)
+    assert page.with_durable(again, section) == again
+    assert "| an instant model |       50.0 |         100 |" in again
+    before, _, rest = text.partition(page.DURABLE)
+    assert again.startswith(before)
+    assert again.endswith(rest[rest.index(page.LEGEND) :])
+
+
+def test_the_page_tells_of_a_machine_that_had_other_work() -> None:
+    assert "a load of 99.0" in page.durable(measured(40), load=99.0)
 
 
 def test_results_that_were_written_are_read_again(tmp_path: Path) -> None:

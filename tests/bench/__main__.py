@@ -23,6 +23,7 @@ that cannot be installed is left out, and that is said.
 | start | what the command line takes to start |
 | load | loading a flow of 1,000 lines, once everything is imported |
 | first | from the first chunk of an answer to its first character on a terminal, in a chat |
+| durable | turns a second in workers over Postgres, a step beside one of plain DBOS, chunks to a reader |
 | wire | over HTTP: a chunk through the adapter; from the first byte at the server to the terminal |
 
 Only ratios within one run count: to the floor, which is a loop written by hand (peers/bare.py). The goals

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tests.bench import growth, loading, page, pictures, report, startup, stores, terminal, wire
+from tests.bench import durable, growth, loading, page, pictures, report, startup, stores, terminal, wire
 from tests.bench.environments import PEERS, ROOT, Missing, command
 from tests.bench.rounds import Results, measure, why
 
@@ -20,6 +20,7 @@ ALONE = {
     "load": loading.measure,
     "first": terminal.measure,
     "wire": wire.measure,
+    "durable": durable.measure,
 }
 """The rows that have no peers."""
 ROWS = ("a", "b", "c", "d", "e", "f", "g", "h", *ALONE)

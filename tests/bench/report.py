@@ -3,11 +3,13 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tests.bench import startup, wire
+from tests.bench import durable, startup, wire
 from tests.bench.rounds import Results
 
 FLOOR = "bare"
-UNITS = {"g": "KiB", "first": "ms"} | dict.fromkeys(("a", "b", "c", "d", "e", "p", "s", "t", "wire"), "µs")
+UNITS = {"g": "KiB", "first": "ms", "durable": "ms", "turns": "/s"} | dict.fromkeys(
+    ("a", "b", "c", "d", "e", "p", "s", "t", "wire"), "µs"
+)
 
 
 class Goal(NamedTuple):
@@ -86,6 +88,7 @@ GOALS = (
     Goal("load 1,000 lines", 0.05, None),
     Goal("first character", 20, None),
     Goal("first character, 90 %", 40, None),
+    _beside(durable.STEP, 1.2, durable.PLAIN),
     *(_beside(wire.OURS.format(name), 1.3, wire.BARE.format(name)) for name in wire.FORMATS),
 )
 

@@ -171,7 +171,7 @@ def test_the_log_of_the_demo_is_legal(
 ) -> None:
     ended = run("verify", stored(demo), capsys=capsys)
     assert ended.code == 0
-    assert f"{len(demo)} entries, 1 turns: legal" in ended.text
+    assert f"{len(demo)} entries, 1 turn: legal" in ended.text
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)

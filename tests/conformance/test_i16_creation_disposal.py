@@ -453,7 +453,7 @@ async def test_leaving_closes_the_turn_even_where_the_log_refuses_to_say_what_go
 async def test_leftover_replies_are_told_only_where_nothing_else_went_wrong(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    with pytest.raises(ScriptError, match="1 replies"):
+    with pytest.raises(ScriptError, match="1 reply"):
         async with made("never"):
             pass
     with pytest.raises(KeyError):

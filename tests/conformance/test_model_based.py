@@ -412,7 +412,7 @@ SHORT = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
 )
 FULL = os.environ.get("TURNCHART_TRIALS") == "full"
-LONG = settings(SHORT, max_examples=1_000 if FULL else 200, stateful_step_count=80)
+LONG = settings(SHORT, max_examples=1_000 if FULL else 100, stateful_step_count=80)
 
 
 def _case(machine: type[AnyAgent], profile: settings) -> Any:

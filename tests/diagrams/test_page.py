@@ -117,5 +117,6 @@ def test_what_holds_in_the_states_is_listed_for_those_who_cannot_see() -> None:
 
 def test_without_a_renderer_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page, "_RENDERER", "nothing.js")
-    with pytest.raises(PageError, match=r"run `make page` \(it needs npm\)"):
+    where = r"there is no \S*diagrams/assets/nothing\.js: run `make page` in the checkout that this runs from"
+    with pytest.raises(PageError, match=rf"{where} or was built from \(it needs npm; a wheel built after it"):
         html_page()

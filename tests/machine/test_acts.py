@@ -23,6 +23,7 @@ from turnchart.machine import (
 )
 from turnchart.machine.abort import AbortSignal
 from turnchart.machine.acts import ARRIVALS, Acts, turn_of
+from turnchart.machine.bound import Remarked
 from turnchart.machine.entries import ENTRIES, SIGNALS, Frozen
 from turnchart.machine.points import POINTS, Deny, PreStep, PreTool, Request
 from turnchart.machine.stores import Durability
@@ -210,6 +211,16 @@ async def test_a_failure_that_ends_the_turn_is_written_too() -> None:
     (written,) = [e.data for e in agent.session.entries if e.type == "hook/result"]
     assert (written["id"], written["error"]) == ("broken", "ValueError: boom")
     assert turn.reason == "error"
+
+
+async def test_what_a_program_wrote_to_stderr_is_in_the_entry() -> None:
+    async def program(payload: PreTool) -> Remarked:
+        return Remarked(None, "looked")
+
+    agent, _ = await run([ADD, "ok"], hooks={"pre_tool": [program]})
+    (written,) = [dict(e.data) for e in agent.session.entries if e.type == "hook/result"]
+    assert (written["id"], written["stderr"]) == ("program", "looked")
+    assert written.keys().isdisjoint(("decision", "error", "changed", "reason"))
 
 
 # -- the inbox -------------------------------------------------------------------------------------------

@@ -104,6 +104,12 @@ async def test_a_refused_prompt_changes_nothing() -> None:
         assert (agent.state, agent.parked, types(agent.session)) == ("idle", False, [])
 
 
+@pytest.mark.parametrize("state", [State.IDLE, State.MAINTENANCE, "toling"])
+async def test_a_state_that_no_turn_reaches_is_not_waited_for(state: Any) -> None:
+    with pytest.raises(ValueError, match="no state of a turn; they are: claiming, pre_step, requesting, "):
+        await Agent(ScriptedModel()).until(state)
+
+
 async def test_a_busy_agent_says_so_in_every_state_of_a_turn_and_in_maintenance() -> None:
     async with scripted([ADD, "ok"]) as agent:
         agent.follow_up("x")

@@ -185,7 +185,7 @@ def test_what_is_set_aside_twice_is_kept_twice(path: Path) -> None:
         (HEADER + line(0) + b"\0" * 20 + line(1) + line(2), 3, "no valid JSON"),
         (HEADER + line(0) + b'{"\xff":1}\n' + line(1), 3, "no valid JSON: 'utf-8' codec can't decode"),
         (HEADER + line(0) + b"\n" + line(1), 3, "no valid JSON"),
-        (HEADER + b"[" * 100_000 + b"\n" + line(1), 2, "no valid JSON: maximum recursion depth"),
+        (HEADER + b"[" * 100_000 + b"\n" + line(1), 2, "no valid JSON: it is nested too deeply"),
         (HEADER + line(0).replace(b'"x"', b"NaN") + line(1), 2, "no valid JSON: NaN is no JSON"),
         (HEADER + line(1), 2, "seq 1 stands where 0 belongs"),
         (HEADER + line(0) + line(0), 3, "seq 0 stands where 1 belongs"),

@@ -57,9 +57,32 @@ def test_it_has_a_session_a_clock_and_the_current_folder_unless_it_is_given_othe
     )
 
 
+@pytest.mark.parametrize("model", [None, 5, ScriptedModel, [ScriptedModel()], b"test"])
+def test_what_is_no_model_is_refused_with_what_one_is(model: Any) -> None:
+    with pytest.raises(TypeError, match=r"a model is an id .* or an object with `id` and `prepare`.*, not "):
+        Agent(model)
+
+
 def test_two_tools_of_one_name_are_refused() -> None:
     with pytest.raises(ValueError, match=r"two tools have the name 'add'; .*@tool\(name=\)"):
         made(tools=[add, tool(add.fn, name="add")])
+
+
+def test_a_function_is_no_tool_yet() -> None:
+    def double(number: int) -> int:
+        return 2 * number
+
+    with pytest.raises(
+        TypeError, match=r"tools\[1\] is a function: make a tool of it with @tool or tool\(double\)"
+    ):
+        made(tools=[add, double])
+    with pytest.raises(TypeError, match=r"tools\[0\] is a str: make a tool of a typed function"):
+        made(tools=["add"])
+
+
+def test_a_lone_hook_is_no_chain() -> None:
+    with pytest.raises(TypeError, match=r"hooks\['pre_tool'\] must be a list of hooks, in order"):
+        made(hooks={"pre_tool": _fail})
 
 
 def test_hooks_of_a_point_that_does_not_exist_are_refused() -> None:

@@ -17,9 +17,9 @@ from turnchart.machine import (
     tool,
 )
 from turnchart.machine.abort import AbortSignal
-from turnchart.machine.approvals import Answer, Question, Refuse
+from turnchart.machine.approvals import Answer, Approve, Question, Refuse
 from turnchart.machine.durable.stepping import Stepping
-from turnchart.machine.entries import Entry
+from turnchart.machine.entries import Entry, Frozen
 from turnchart.machine.messages import UserMessage
 from turnchart.machine.models import (
     BlockEnd,
@@ -30,6 +30,7 @@ from turnchart.machine.models import (
     TextDelta,
     ToolCallDelta,
 )
+from turnchart.machine.permissions import Permissions
 from turnchart.machine.picking_up import LastingSession, pick_up
 from turnchart.machine.points import Context, PreStep, ToolOutcome
 from turnchart.machine.stores import MemoryStore
@@ -66,6 +67,13 @@ class Plain(Stepping):
     def kept(self, call_id: str) -> ToolOutcome | None:
         del call_id
         return None
+
+    def known(self, key: str) -> Frozen | None:
+        del key
+        return None
+
+    def keep(self, key: str, value: Frozen) -> None:
+        del key, value
 
 
 class Talker:
@@ -234,6 +242,41 @@ async def test_a_tool_that_was_running_goes_on_as_it_says(replay: Replay) -> Non
     again = 1 if replay == "unsafe" else 2
     assert keys == [keys[0]] * again, "every try has the same key"
     assert [each.reason for each in asked] == ([MAY_HAVE_RUN] if replay == "unsafe" else [])
+
+
+@pytest.mark.parametrize("begun", [False, True])
+async def test_a_question_that_was_open_is_asked_again_and_written_down_once(begun: bool) -> None:
+    """Whoever asked is gone, so a person is asked anew; to the log it is the same question."""
+    reasons: list[str] = []
+    once = tool(act.fn, name="act", replay="unsafe")
+
+    async def answers(question: Question) -> Answer:
+        reasons.append(question.reason)
+        return Approve()
+
+    model = Talker([calls(("c1", "act", 1)), "end"])
+    permissions = Permissions(default="allow" if begun else "ask")
+    first = Session(Kept(()))
+    async with Agent(model, tools=[once], session=first, approver=answers, permissions=permissions) as agent:
+        await agent.prompt("go")
+    cut = next(e.seq for e in first.entries if e.type == ("tool/call" if begun else "approval/asked")) + 1
+    entries = first.entries[:cut]
+    for _ in range(3):
+        session = LastingSession(Kept(entries))
+        agent = Agent(model, tools=[once], session=session, approver=answers, permissions=permissions)
+        steps = Plain()
+        agent.steps = steps
+        async with agent:
+            steps.missing = pick_up(agent)
+            await agent.idle()
+        judged = verify(session.entries)
+        assert judged.ok, judged.message
+        assert [e.type for e in session.entries if e.type.startswith("approval/")] == [
+            "approval/asked", "approval/decided",
+        ]  # fmt: skip
+        entries = session.entries[: next(e.seq for e in session.entries if e.type == "approval/asked") + 1]
+    assert len(reasons) == 3 + (not begun)
+    assert (set(reasons) == {MAY_HAVE_RUN}) is begun
 
 
 async def test_a_wait_goes_on_from_when_it_began() -> None:

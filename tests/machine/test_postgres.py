@@ -169,25 +169,7 @@ def test_one_who_leaves_for_good_stays_away(dsn: str) -> None:
     other.close()
 
 
-# -- beside an append --------------------------------------------------------------------------------
-
-
-def test_what_goes_along_with_an_append_is_done_with_it_or_not_at_all(dsn: str) -> None:
-    ask(dsn, "CREATE TABLE IF NOT EXISTS marks (mark text)")
-    store = PostgresStore(dsn, "along")
-    store.append(entry(0))
-    store.along(("INSERT INTO marks VALUES (%s)", ("with 1",)))
-    store.append(entry(1))
-    store.append(entry(2))
-    assert ask(dsn, "SELECT mark FROM marks") == [("with 1",)]
-    store.along(("INSERT INTO marks VALUES (%s)", ("never",)))
-    store.along()
-    store.append(entry(3))
-    ask(dsn, "UPDATE turnchart.sessions SET epoch = epoch + 1 WHERE id = 'along'")
-    store.along(("INSERT INTO marks VALUES (%s)", ("lost",)))
-    with pytest.raises(SessionLocked):
-        store.append(entry(4))
-    assert ask(dsn, "SELECT mark FROM marks") == [("with 1",)]
+# -- beside the log ----------------------------------------------------------------------------------
 
 
 def test_what_steps_came_to_is_kept_until_it_is_forgotten(dsn: str) -> None:

@@ -2,7 +2,6 @@
 
 import threading
 
-import psycopg
 import pytest
 from tests.machine.postgres_server import Server
 
@@ -38,18 +37,6 @@ def test_the_row_of_a_worker_stays_for_those_who_take_its_turns_over(dsn: str) -
         key = one.be_writer()
     with one.used():
         assert one.execute("SELECT key FROM turnchart.writers WHERE key = %s", (key,)).fetchall() == [(key,)]
-
-
-def test_statements_are_one_transaction(dsn: str) -> None:
-    one = Database(dsn)
-    with one.used():
-        one.execute("CREATE TABLE things (thing text UNIQUE)")
-        one.execute("INSERT INTO things VALUES ('a')")
-        with pytest.raises(psycopg.errors.UniqueViolation):
-            one.transact((("INSERT INTO things VALUES ('b')", ()), ("INSERT INTO things VALUES ('a')", ())))
-        finds = ("UPDATE things SET thing = 'd' WHERE thing = 'c'", ())
-        assert len(one.transact((finds, ("INSERT INTO things VALUES ('e')", ())))) == 1
-        assert one.execute("SELECT thing FROM things").fetchall() == [("a",)]
 
 
 def test_many_may_make_the_tables_at_once(running: Server) -> None:

@@ -249,7 +249,8 @@ def test_a_row_that_is_lost_gets_a_stand_in_or_ends_the_copy(tmp_path: Path, how
     assert salvage_sqlite(path, "two").problems == ()
 
 
-def test_a_page_that_is_damaged_costs_what_stands_on_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("note", [100, 199])
+def test_a_page_that_is_damaged_costs_what_stands_on_it(tmp_path: Path, note: int) -> None:
     path = tmp_path / "some.db"
     log = recorded(Session.sqlite(path, "one"))
     session = Session.sqlite(path, "one")
@@ -257,7 +258,7 @@ def test_a_page_that_is_damaged_costs_what_stands_on_it(tmp_path: Path) -> None:
         session.append_custom("note", f"{i} {'x' * 200}")
     session.close()
     content = bytearray(path.read_bytes())
-    at = content.index(b'"data":"100 x')
+    at = content.index(f'"data":"{note} x'.encode())
     page = at - at % 4096
     content[page : page + 4096] = b"\0" * 4096
     path.write_bytes(content)

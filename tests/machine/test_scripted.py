@@ -49,7 +49,7 @@ async def test_a_default_answers_for_ever() -> None:
 async def test_replies_that_nobody_asked_for_raise_unless_they_are_dropped() -> None:
     model = ScriptedModel(["a", "b"], id="m")
     await ask(model)
-    with pytest.raises(ScriptError, match="1 replies of the script of model 'm' were not asked for"):
+    with pytest.raises(ScriptError, match="1 reply of the script of model 'm' was not asked for"):
         model.check()
     model.drop()
     model.check()
@@ -135,7 +135,7 @@ def test_a_script_holds_replies_only(wrong: Any) -> None:
 
 
 async def test_leftovers_raise_where_the_agent_ends_and_nothing_else_went_wrong() -> None:
-    with pytest.raises(ScriptError, match="were not asked for"):
+    with pytest.raises(ScriptError, match="was not asked for"):
         async with Agent(ScriptedModel(["a"])):
             pass
     with pytest.raises(ValueError, match="mine"):

@@ -8,7 +8,7 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from turnchart.machine.abort import AbortSignal
-from turnchart.machine.signals import Signal, Signals
+from turnchart.machine.signals import UI, Signal, Signals
 
 ABORT = AbortSignal()
 
@@ -211,6 +211,59 @@ async def test_what_should_be_done_when_all_have_heard_is_done_then() -> None:
     signals.on("a", ears.plain("two"))
     await signals.deliver()
     assert ears.heard == ["at once", "heard", "two a", "after"]
+
+
+def _of_one(signal: Signal) -> None: ...
+
+
+def _of_three(signal: Signal, abort: AbortSignal, more: int) -> None: ...
+
+
+HEARD: list[object] = []
+NO_LISTENERS: list[tuple[Callable[..., object], str]] = [
+    (_of_one, "too many positional arguments"),
+    (lambda: None, "too many positional arguments"),
+    (_of_three, "missing a required argument: 'more'"),
+    (HEARD.append, "too many positional arguments"),
+]
+
+
+@pytest.mark.parametrize(("listener", "why"), NO_LISTENERS)
+@pytest.mark.parametrize(
+    ("kind", "takes"), [("a", "signal, abort"), (None, "signal, abort"), (UI, "event, abort")]
+)
+def test_what_cannot_be_called_as_a_listener_is_refused_at_once(
+    listener: Callable[..., object], why: str, kind: str | None, takes: str
+) -> None:
+    signals = Signals()
+    with pytest.raises(TypeError, match=rf"a listener takes \({takes}\), .*: {why}"):
+        signals.on(kind, listener)
+    assert not signals.heard
+
+
+def test_what_cannot_be_told_of_a_listener_is_no_reason_to_refuse_it() -> None:
+    signals = Signals()
+    signals.on("a", max)
+    assert signals.heard
+
+
+def test_a_listener_may_take_more_than_it_is_given() -> None:
+    heard: list[object] = []
+
+    def all_of_it(*given: object) -> None:
+        heard.extend(given)
+
+    def with_defaults(signal: Signal, abort: object = None, more: int = 1) -> None:
+        heard.append(more)
+
+    def named(name: str, signal: Signal, abort: AbortSignal) -> None:
+        heard.append(name)
+
+    signals = told("a")
+    for listener in (all_of_it, with_defaults, partial(named, "first")):
+        signals.on("a", listener)
+    signals.deliver_now(_start_nothing)
+    assert heard == [Signal("a", {}), ABORT, 1, "first"]
 
 
 async def test_an_object_whose_call_is_async_is_a_listener_too() -> None:

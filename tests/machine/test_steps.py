@@ -1,15 +1,18 @@
 """Where a step runner stands, every effect that is a step passes; where none does, nothing is asked."""
 
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from turnchart.machine import Agent, Reply, ScriptedModel, ToolCall, tool
+from turnchart.machine import Agent, Compaction, Reply, ScriptedModel, ToolCall, tool
+from turnchart.machine.acts import Acts
 from turnchart.machine.driver import EFFECTS, Driver
-from turnchart.machine.points import ToolOutcome
+from turnchart.machine.points import Payload, PreTool, ToolOutcome
 from turnchart.machine.states import Event
 from turnchart.machine.steps import StepRunner
+from turnchart.machine.stream import Answer
 
 T = TypeVar("T")
+P = TypeVar("P", bound=Payload)
 
 
 class Seen:
@@ -30,6 +33,14 @@ class Seen:
     def kept(self, call_id: str) -> ToolOutcome | None:
         return self._known.get(call_id)
 
+    def bound(self, acts: Acts, point: str, payload: P) -> P:
+        self.passed.append(f"hooks of {point} in {acts.state}")
+        return payload
+
+    async def answer(self, acts: Acts, question: str, ask: Callable[[], Awaitable[Answer]]) -> Answer:
+        self.passed.append(f"summary in {acts.state}: {question.split()[0]}")
+        return await ask()
+
 
 @tool(replay="idempotent")
 async def add(a: int, b: int) -> int:
@@ -37,9 +48,9 @@ async def add(a: int, b: int) -> int:
     return a + b
 
 
-def agent(steps: StepRunner) -> Agent:
+def agent(steps: StepRunner, **more: Any) -> Agent:
     asks = Reply(tool_calls=[ToolCall("add", {"a": 1, "b": 2}, id="c1")])
-    made = Agent(ScriptedModel([asks, "three"]), tools=[add])
+    made = Agent(more.pop("model", ScriptedModel([asks, "three"])), tools=[add], **more)
     made.steps = steps
     return made
 
@@ -50,6 +61,26 @@ async def test_effects_and_tools_pass() -> None:
         assert (await works.prompt("1 + 2?")).text == "three"
     step = ["claiming", "pre_step", "requesting"]
     assert steps.passed == [*step, "tooling", "tool c1", "stopping", *step, "stopping"]
+
+
+def nothing(payload: PreTool) -> None:
+    del payload
+
+
+async def test_what_hooks_get_passes() -> None:
+    steps = Seen()
+    async with agent(steps, hooks={"pre_tool": [nothing]}) as works:
+        assert (await works.prompt("1 + 2?")).ok
+    assert [each for each in steps.passed if "hooks" in each] == ["hooks of pre_tool in tooling"]
+
+
+async def test_requests_for_summaries_pass() -> None:
+    steps = Seen()
+    model = ScriptedModel(["a" * 400, "b" * 400, "sum", "c"], context_window=200)
+    async with agent(steps, model=model, compaction=Compaction(keep_last=1)) as works:
+        for text in ("one", "two", "three"):
+            assert (await works.prompt(text)).ok
+    assert [each for each in steps.passed if "summary" in each] == [f"summary in pre_step: {model.id}"]
 
 
 async def test_a_tool_whose_outcome_is_known_does_not_run() -> None:

@@ -129,7 +129,9 @@ MISTAKES: list[tuple[Any, dict[str, Any], str]] = [
     (add.fn, {"effects": "write"}, 'it must be "read"'),
     (add.fn, {"subject_kind": "url"}, "subject_kind is 'url'"),
     (add.fn, {"timeout": 0}, "timeout is 0"),
-    (add.fn, {"sped": "up"}, "sped"),
+    (add.fn, {"sped": "up"}, "`add`: there is no setting `sped`; the settings are: name, description, exec"),
+    (add.fn, {"timeot": 1}, "`add`: there is no setting `timeot`; did you mean `timeout`[?] the settings"),
+    (add.fn, {"is_async": True}, "`add`: there is no setting `is_async`"),
 ]
 
 

@@ -20,7 +20,8 @@ def test_a_legal_log_is_accepted(made: Callable[[], Log]) -> None:
     assert verdict.ok, verdict.message
     assert not verdict.open
     assert (verdict.turns, verdict.entries) == (log.turn, len(log.entries))
-    assert verdict.message == f"{len(log.entries)} entries, {log.turn} turns: legal"
+    turns = "1 turn" if log.turn == 1 else f"{log.turn} turns"
+    assert verdict.message == f"{len(log.entries)} entries, {turns}: legal"
 
 
 @pytest.mark.parametrize("made", LEGAL, ids=lambda made: made.__name__)
@@ -37,7 +38,7 @@ def test_every_beginning_of_a_legal_log_is_legal(made: Callable[[], Log]) -> Non
 def test_a_log_that_ends_inside_a_turn_says_where() -> None:
     verdict = verify(simple().entries[:5])
     assert (verdict.ok, verdict.open, verdict.seq, verdict.state) == (True, True, None, "requesting")
-    assert verdict.message == "5 entries, 1 turns: legal, ends inside turn 1 (requesting)"
+    assert verdict.message == "5 entries, 1 turn: legal, ends inside turn 1 (requesting)"
 
 
 def test_an_empty_log_is_legal() -> None:

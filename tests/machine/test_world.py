@@ -98,6 +98,15 @@ async def test_output_that_is_no_utf8_is_shown_all_the_same(tmp_path: Path) -> N
     assert done.output == "a\ufffd"
 
 
+async def test_of_a_program_that_writes_without_end_the_last_part_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("turnchart.machine.world.MOST_KEPT", 1000)
+    done = await world(tmp_path).run(python("print('a' * 300_000 + 'the end', end='')"))
+    assert done.output.endswith("aaa" + "the end")
+    assert 1000 <= len(done.output) <= 2000
+
+
 async def test_a_program_that_takes_too_long_is_killed_with_all_that_it_started(tmp_path: Path) -> None:
     wait = "import time; time.sleep(60)"
     start = f"import subprocess; subprocess.Popen([sys.executable, '-c', '{wait}'])"

@@ -17,6 +17,7 @@ from typing import Any
 import psycopg
 from tests.trials.durable_worker import DEEDS
 
+from turnchart.machine.durable import opening
 from turnchart.machine.postgres import PostgresStore
 from turnchart.machine.session import Session
 from turnchart.machine.verify import verify
@@ -29,17 +30,11 @@ LEASE = 1.0
 class Process:
     """A worker in a process of its own."""
 
-    def __init__(
-        self, dsn: str, *, hold: str = "", version: str = "1", pause: float = 0.0, count: int = 20
-    ) -> None:
+    def __init__(self, dsn: str, **given: Any) -> None:
         options = {
-            "dsn": dsn,
-            "hold": hold,
-            "lease": LEASE,
-            "version": version,
-            "pause": pause,
-            "count": count,
-        }
+            "store": "", "hold": "", "version": "1", "pause": 0.0, "count": 20, "marks": "", "notes": True,
+        }  # fmt: skip
+        options |= {"dsn": dsn, "lease": LEASE} | given
         search = os.pathsep.join([str(ROOT), *(entry for entry in sys.path if entry)])
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.trials.durable_worker", json.dumps(options)],
@@ -105,9 +100,9 @@ def deeds(dsn: str, what: str, session: str | None = None) -> Counter[tuple[str,
     return Counter(row for row in rows if session in (None, row[0]))
 
 
-def opened(dsn: str, id: str) -> Session:
+def opened(store: str, id: str) -> Session:
     """Return a session, judged."""
-    session = Session(PostgresStore(dsn, id))
+    session = Session(PostgresStore(store, id, opening.opened(store)))
     judged = verify(session.entries)
     assert judged.ok, f"{id}: {judged.message}"
     return session

@@ -34,6 +34,7 @@ from turnchart.machine.models import (
     TextDelta,
     ToolCallDelta,
 )
+from turnchart.machine.points import Payload
 
 DEEDS = """CREATE TABLE IF NOT EXISTS deeds
     (id bigserial, what text, session text, key text, pid integer)"""
@@ -44,7 +45,14 @@ def say(text: str) -> None:
     os.write(1, f"{text}\n".encode())
 
 
-class Deeds:
+class Nobody:
+    """Writes nothing down, where that would take longer than what is measured."""
+
+    def note(self, what: str, session: str, key: str) -> None:
+        """Do nothing."""
+
+
+class Deeds(Nobody):
     """Writes down what is done to the world."""
 
     def __init__(self, dsn: str) -> None:
@@ -73,7 +81,7 @@ class Model:
 
     id = "durable"
 
-    def __init__(self, deeds: Deeds, pause: float) -> None:
+    def __init__(self, deeds: Nobody, pause: float) -> None:
         self._deeds = deeds
         self._pause = pause
 
@@ -118,7 +126,7 @@ def _plan(request: ModelRequest) -> tuple[list[Any], int]:
     return ["ok"], done
 
 
-def tools(deeds: Deeds, pause: float) -> list[Any]:
+def tools(deeds: Nobody, pause: float) -> list[Any]:
     """Return the tools, which write down when they begin and end."""
 
     async def act(ctx: ToolContext) -> str:
@@ -140,28 +148,46 @@ def tools(deeds: Deeds, pause: float) -> list[Any]:
     ]
 
 
-def holds(point: str) -> dict[str, list[Any]]:
-    """Return hooks that stand still at a point, once they said so."""
+POINTS = (
+    "assemble", "pre_step", "request", "stream", "request_error", "pre_tool", "tool", "post_tool",
+    "after_step",
+)  # fmt: skip
+"""A hook point in each state of the chart, and before and behind what takes its time there."""
+
+
+def hooks_of(point: str, marks: str) -> dict[str, list[Any]]:
+    """Return hooks that stand still at one point, and ones that start a program which marks every point."""
+
+    def marking(at: str) -> Any:
+        async def mark(payload: Payload) -> None:
+            await payload.run(["sh", "-c", 'echo "$0" >> "$1"', at, marks])
+
+        return mark
 
     async def stand(payload: object) -> None:
         del payload
         say(f"at {point}")
         await asyncio.sleep(3600)
 
-    return {point: [stand]} if point else {}
+    marked = {at: [marking(at)] for at in POINTS} if marks else {}
+    return marked | ({point: [*marked.get(point, ()), stand]} if point else {})
 
 
-async def work(dsn: str, hold: str, lease: float, version: str, pause: float, count: int) -> None:
+async def work(
+    dsn: str, store: str, hold: str, lease: float, version: str, pause: float, count: int, marks: str,
+    *, notes: bool,
+) -> None:  # fmt: skip
     """Work until killed."""
-    deeds = Deeds(dsn)
+    deeds = Deeds(dsn) if notes else Nobody()
+    known = tools(deeds, pause)
 
     def make(session: Session) -> Agent:
         return Agent(
-            Model(deeds, pause), prompt="Play the plan.", tools=tools(deeds, pause), session=session,
-            hooks=holds(hold), retry=RetryPolicy(base_delay=0.01),
+            Model(deeds, pause), prompt="Play the plan.", tools=known, session=session,
+            hooks=hooks_of(hold, marks), retry=RetryPolicy(base_delay=0.01),
         )  # fmt: skip
 
-    async with Worker(dsn, make, lease=lease, version=version, poll=0.05, concurrency=count):
+    async with Worker(store or dsn, make, lease=lease, version=version, poll=0.05, concurrency=count):
         say("ready")
         await asyncio.sleep(3600)
 

@@ -10,6 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.machine.providers.loopback import Loopback
+from tests.machine.providers.wire_formats import wires
+
+from turnchart.machine import Failure, Reply
 
 pytestmark = [
     pytest.mark.slow,
@@ -30,6 +34,11 @@ SCRIPT = """\
 - {call: shell, args: {command: "until [ -e go ]; do sleep 0.1; done; printf 'a\\\\nb\\\\n'"}}
 - It is done, *and* steered.
 - That was queued.
+- A summary.
+"""
+SERVED = """\
+version: 1
+model: {{id: 'anthropic:claude-sonnet-5', base_url: '{url}', api_key_env: OWN_KEY}}
 """
 PROGRAM = "from turnchart.flows.cli import main; main()"
 
@@ -72,8 +81,8 @@ class Screen:
 
 
 @contextmanager
-def chat(folder: Path, columns: int, **variables: str) -> Generator[Screen]:
-    (folder / "small.yaml").write_text(FLOW, "utf-8")
+def chat(folder: Path, columns: int, flow: str = FLOW, **variables: str) -> Generator[Screen]:
+    (folder / "small.yaml").write_text(flow, "utf-8")
     (folder / "script.yaml").write_text(SCRIPT, "utf-8")
     screen = Screen(folder, columns, **variables)
     try:
@@ -112,8 +121,14 @@ def test_a_whole_conversation(tmp_path: Path, columns: int, colours: dict[str, s
         assert "It is done, and steered." in seen
         assert "  ok: a" in seen
 
-        screen.type("/tree", "Enter")
-        screen.until("<- here")
+        for command, answer in (
+            ("/state", "4 turns so far"), ("/model", "/model ID asks"),
+            ("/diagram out.mmd", "drawn in out.mmd"), ("/help", "/compact [FOCUS]"),
+            ("/nothing", "there is no /nothing"), ("/tree", "<- here"), ("/compact", "became"),
+        ):  # fmt: skip
+            screen.type(command, "Enter")
+            screen.until(answer)
+        assert (tmp_path / "out.mmd").read_text("utf-8").startswith("---\ntitle:")
         screen.type("/fork", "Enter")
         screen.until("goes on in")
         screen.until("idle · ")
@@ -128,6 +143,39 @@ def test_a_whole_conversation(tmp_path: Path, columns: int, colours: dict[str, s
         env=os.environ | {"PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}, check=True,
     )  # fmt: skip
     assert len([line for line in found.stdout.splitlines() if "small-" in line]) == 2
+
+
+def test_a_model_of_a_server(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    kept = str(tmp_path_factory.mktemp("state"))
+    used = {"input": 2000, "output": 30}
+    replies = [Reply("Hello from **afar**.", usage=used), Failure("overloaded", retry_after=0.01)]
+    replies += [Reply(chunks=["It begins", 3600.0])]
+    with (
+        Loopback(*wires("anthropic", replies)) as server,
+        chat(
+            tmp_path,
+            80,
+            SERVED.format(url=server.url),
+            OWN_KEY="key-0123456789",
+            XDG_STATE_HOME=kept,
+        ) as screen,
+    ):
+        screen.until("y/N")
+        screen.type("y", "Enter")
+        screen.until("idle · ")
+        screen.type("hi", "Enter")
+        seen = screen.until("idle · 2.0k in 30 out · $0.0")
+        assert "Hello from afar." in seen
+        screen.type("more", "Enter")
+        seen = screen.until("It begins")
+        assert "overloaded: again in 0.01 s (retry 1, policy)" in seen
+        screen.type("C-c")
+        screen.until("aborted after 1 step")
+        assert server.left.wait(10), "the connection is closed at once"
+        screen.type("C-d")
+        assert "key-0123456789" not in screen.until("ended with 0")
+    assert all("key-0123456789" in str(heard.headers) for heard in server.heard)
+    assert len(server.heard) == 3
 
 
 def test_a_terminal_that_changes_its_size(tmp_path: Path) -> None:

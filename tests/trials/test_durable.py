@@ -3,10 +3,14 @@
 import asyncio
 import json
 import os
+import sqlite3
+import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Generator
 from contextlib import AsyncExitStack
 from inspect import isawaitable
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -14,6 +18,7 @@ import psycopg
 import pytest
 from tests.machine.postgres_server import Server, binaries, server
 from tests.trials.durable import LEASE, Process, deeds, opened, prepare, results, told, workers
+from tests.trials.durable_worker import POINTS
 
 pytest.importorskip("dbos")
 
@@ -29,18 +34,6 @@ FULL = os.environ.get("TURNCHART_TRIALS") == "full"
 SEED = os.environ.get("TURNCHART_SEED", "0")
 PLAN = json.dumps([["look", "look", "pay"], {"fail": ["look"]}, "the end"])
 """Tools beside each other and alone, a request that fails once, and a last word."""
-STATES = (
-    "assemble",
-    "pre_step",
-    "request",
-    "stream",
-    "request_error",
-    "pre_tool",
-    "tool",
-    "post_tool",
-    "after_step",
-)
-"""A hook point in each state of the chart, and before and behind what takes its time there."""
 
 
 @pytest.fixture(scope="module")
@@ -56,22 +49,52 @@ def dsn(running: Server) -> str:
     return dsn
 
 
+@pytest.fixture(params=["postgres", "sqlite"])
+def store(request: pytest.FixtureRequest, dsn: str, tmp_path: Path) -> str:
+    """Where the turns are; what tools and models do is in Postgres."""
+    if request.param == "postgres":
+        return dsn
+    if sys.version_info >= (3, 12) and sqlite3.sqlite_version_info < (3, 42):
+        pytest.skip("DBOS cannot use this SQLite with this Python")
+    return f"sqlite:{tmp_path / 'turns.db'}"
+
+
 async def soon(turn: "asyncio.Task[DurableTurn]", within: float = 40) -> DurableTurn:
     return await asyncio.wait_for(turn, within)
 
 
-@pytest.mark.parametrize("point", STATES if FULL else Random(SEED).sample(STATES, 3))
-async def test_a_worker_is_killed_in_a_state(point: str, dsn: str) -> None:
+@pytest.fixture(scope="module")
+def undisturbed(running: Server, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What hooks do to the world in a turn that nobody disturbs."""
+    dsn, marks = running.dsn(), tmp_path_factory.mktemp("undisturbed") / "marks"
+    prepare(dsn)
+
+    async def play() -> None:
+        async with DurableAgent(dsn, "s") as agent:
+            assert (await agent.prompt(PLAN)).ok
+
+    with workers() as ones:
+        ones.append(Process(dsn, marks=str(marks)))
+        ones[0].says("ready")
+        asyncio.run(asyncio.wait_for(play(), 40))
+    return marks.read_text("utf-8")
+
+
+@pytest.mark.parametrize("point", POINTS if FULL else Random(SEED).sample(POINTS, 3))
+async def test_a_worker_is_killed_in_a_state(
+    point: str, dsn: str, store: str, undisturbed: str, tmp_path: Path
+) -> None:
+    marks = tmp_path / "marks"
     with workers() as running:
-        held = Process(dsn, hold=point)
+        held = Process(dsn, store=store, hold=point, marks=str(marks))
         running.append(held)
         held.says("ready")
-        async with DurableAgent(dsn, "s") as agent:
+        async with DurableAgent(store, "s") as agent:
             turn = asyncio.create_task(agent.prompt(PLAN))
             await asyncio.to_thread(held.says, f"at {point}")
             before = deeds(dsn, "answered")
             finished = deeds(dsn, "done")
-            other = Process(dsn)
+            other = Process(dsn, store=store, marks=str(marks))
             running.append(other)
             other.says("ready")
             held.kill()
@@ -81,7 +104,7 @@ async def test_a_worker_is_killed_in_a_state(point: str, dsn: str) -> None:
     assert came.ok, came
     assert came.text.strip() == "the end"
     assert took < LEASE + 5, f"taken over and finished only after {took:.1f} s"
-    session = opened(dsn, "s")
+    session = opened(store, "s")
     assert told(session) == [PLAN]
     again = {key for key, count in deeds(dsn, "answered").items() if count > 1 and key in before}
     assert not again, f"answered again: {again}"
@@ -89,18 +112,20 @@ async def test_a_worker_is_killed_in_a_state(point: str, dsn: str) -> None:
     assert len(results(session)) == 4
     for _, key in deeds(dsn, "done"):
         assert key.startswith("s:"), key
+    done = Counter(marks.read_text("utf-8").split())
+    assert done == Counter(undisturbed.split()), "what a hook had done was done again"
 
 
-async def test_an_unsafe_tool_asks_before_it_runs_again(dsn: str) -> None:
+async def test_an_unsafe_tool_asks_before_it_runs_again(dsn: str, store: str) -> None:
     with workers() as running:
-        first = Process(dsn, pause=30)
+        first = Process(dsn, store=store, pause=30)
         running.append(first)
         first.says("ready")
-        async with DurableAgent(dsn, "s") as agent:
+        async with DurableAgent(store, "s") as agent:
             turn = asyncio.create_task(agent.prompt(json.dumps([["shoot"], "done"])))
             await until(lambda: sum(deeds(dsn, "began").values()) == 1, within=60)
             first.kill()
-            running.append(Process(dsn))
+            running.append(Process(dsn, store=store))
             asked = await until(agent.questions)
             assert [(each.tool, "may have taken effect" in each.reason) for each in asked] == [
                 ("shoot", True)
@@ -108,18 +133,18 @@ async def test_an_unsafe_tool_asks_before_it_runs_again(dsn: str) -> None:
             assert sum(deeds(dsn, "began").values()) == 1, "it ran again without being asked about"
             await agent.refuse(asked[0].call_id, "look first")
             assert (await soon(turn)).ok
-    session = opened(dsn, "s")
+    session = opened(store, "s")
     (result,) = results(session).values()
     assert "look first" in result["content"][0]["text"]
     assert sum(deeds(dsn, "began").values()) == 1
 
 
-async def test_somebody_else_steers_and_aborts_within_a_second(dsn: str) -> None:
+async def test_somebody_else_steers_and_aborts_within_a_second(dsn: str, store: str) -> None:
     with workers() as running:
-        worker = Process(dsn, pause=0.3)
+        worker = Process(dsn, store=store, pause=0.3)
         running.append(worker)
         worker.says("ready")
-        async with DurableAgent(dsn, "s") as asks, DurableAgent(dsn, "s") as third:
+        async with DurableAgent(store, "s") as asks, DurableAgent(store, "s") as third:
             turn = asyncio.create_task(asks.prompt(json.dumps([["look"], "one two three four", "end"])))
             await until(lambda: deeds(dsn, "began"))
             await third.steer("be quick")
@@ -134,22 +159,22 @@ async def test_somebody_else_steers_and_aborts_within_a_second(dsn: str) -> None
             assert (came.reason, took < 1) == ("aborted", True), (came, took)
             assert (await third.result(waits)).reason == "discarded"
             assert (await asks.prompt('["on we go"]')).text.strip() == "on we go"
-    session = opened(dsn, "s")
+    session = opened(store, "s")
     assert told(session)[1] == "be quick"
     steered = next(e for e in session.entries if e.type == "user/message" and e.data["step"] > 1)
     assert steered.data["turn"] == 1, "it reached the turn that ran"
 
 
-async def test_a_stopped_worker_cannot_write_when_it_goes_on(dsn: str) -> None:
+async def test_a_stopped_worker_cannot_write_when_it_goes_on(dsn: str, store: str) -> None:
     with workers() as running:
-        first = Process(dsn, pause=0.5)
+        first = Process(dsn, store=store, pause=0.5)
         running.append(first)
         first.says("ready")
-        async with DurableAgent(dsn, "s") as agent:
+        async with DurableAgent(store, "s") as agent:
             turn = asyncio.create_task(agent.prompt(json.dumps([["pay"], "one two three", "end"])))
             await until(lambda: deeds(dsn, "began"))
             first.freeze()
-            second = Process(dsn, pause=0.3)
+            second = Process(dsn, store=store, pause=0.3)
             running.append(second)
             second.says("ready")
             await until(lambda: sum(deeds(dsn, "began").values()) == 2)
@@ -157,7 +182,7 @@ async def test_a_stopped_worker_cannot_write_when_it_goes_on(dsn: str) -> None:
             assert (await soon(turn)).ok
             assert (await agent.prompt('["again"]')).ok
             await asyncio.sleep(2 * LEASE)
-    session = opened(dsn, "s")
+    session = opened(store, "s")
     assert sum(deeds(dsn, "began").values()) == 2
     assert len(deeds(dsn, "began")) == 1, "both tries of a keyed tool have one key"
     assert len(results(session)) == 1
@@ -186,7 +211,7 @@ async def test_the_server_is_restarted_amid_turns(dsn: str, running: Server) -> 
 
 async def test_a_turn_ends_with_the_version_it_began_with(dsn: str) -> None:
     with workers() as running:
-        old = Process(dsn, version="1", pause=0.3)
+        old = Process(dsn, version="1", pause=2.0)
         running.append(old)
         old.says("ready")
         async with DurableAgent(dsn, "s") as agent, DurableAgent(dsn, "t") as other:
@@ -208,44 +233,44 @@ async def test_a_turn_ends_with_the_version_it_began_with(dsn: str) -> None:
 SESSIONS, TURNS = (200, 3) if FULL else (30, 2)
 
 
-async def test_two_workers_share_many_sessions(dsn: str) -> None:
+async def test_two_workers_share_many_sessions(dsn: str, store: str) -> None:
     with workers() as running:
-        running += [Process(dsn), Process(dsn)]
+        running += [Process(dsn, store=store), Process(dsn, store=store)]
         for each in running:
             each.says("ready")
-        await load(dsn, SESSIONS, TURNS)
+        await load(store, SESSIONS, TURNS)
     pids = {pid for (pid,) in rows(dsn, "SELECT DISTINCT pid FROM deeds")}
     assert len(pids) == 2, "one worker did all the work"
-    whole(dsn, SESSIONS, TURNS)
+    whole(dsn, store, SESSIONS, TURNS)
 
 
-async def test_workers_are_killed_at_random_under_load(dsn: str) -> None:
+async def test_workers_are_killed_at_random_under_load(dsn: str, store: str) -> None:
     random = Random(SEED)
     kills, sessions, turns = (100, 40, 10) if FULL else (4, 12, 4)
     asked = turns
     with workers() as running:
-        running += [Process(dsn, pause=0.02), Process(dsn, pause=0.02)]
+        running += [Process(dsn, store=store, pause=0.02), Process(dsn, store=store, pause=0.02)]
         for each in running:
             each.says("ready")
-        working = asyncio.create_task(load(dsn, sessions, turns, within=1800))
+        working = asyncio.create_task(load(store, sessions, turns, within=1800))
         for _ in range(kills):
             if working.done():
                 await working
-                working = asyncio.create_task(load(dsn, sessions, turns, first=asked, within=1800))
+                working = asyncio.create_task(load(store, sessions, turns, first=asked, within=1800))
                 asked += turns
             await asyncio.sleep(random.uniform(0, 1.5))
             victim = random.randrange(2)
             running[victim].kill()
-            running[victim] = Process(dsn, pause=0.02)
+            running[victim] = Process(dsn, store=store, pause=0.02)
             running[victim].says("ready")
         await working
-    whole(dsn, sessions, asked)
+    whole(dsn, store, sessions, asked)
 
 
-async def load(dsn: str, sessions: int, turns: int, first: int = 0, within: float = 300) -> None:
+async def load(store: str, sessions: int, turns: int, first: int = 0, within: float = 300) -> None:
     """Ask for turns of many sessions, and wait for all of them."""
     async with AsyncExitStack() as stack:
-        agents = [await stack.enter_async_context(DurableAgent(dsn, f"s{i}")) for i in range(sessions)]
+        agents = [await stack.enter_async_context(DurableAgent(store, f"s{i}")) for i in range(sessions)]
         asked = [
             (agent, await agent.follow_up(plan_of(i)))
             for i in range(first, first + turns)
@@ -259,10 +284,10 @@ def plan_of(turn: int) -> str:
     return json.dumps([["look", "look"], {"fail": ["pay"]}, f"end of {turn}"])
 
 
-def whole(dsn: str, sessions: int, turns: int) -> None:
+def whole(dsn: str, store: str, sessions: int, turns: int) -> None:
     """Hold every session against what was asked for."""
     for i in range(sessions):
-        session = opened(dsn, f"s{i}")
+        session = opened(store, f"s{i}")
         assert told(session) == [plan_of(turn) for turn in range(turns)], "lost, doubled or out of order"
         assert len(results(session)) == 3 * turns
         reasons = [entry.data["reason"] for entry in session.entries if entry.type == "turn/end"]

@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import Any
 
 from turnchart.machine.answers import WrongAnswer, adopt, decided, wrapped
-from turnchart.machine.bound import BoundHook
+from turnchart.machine.bound import BoundHook, Remarked
 from turnchart.machine.errors import HookFailed, named_text_of
 from turnchart.machine.points import POINTS, Block, Decision, Deny, Enter, Payload, Point, Reject
 from turnchart.machine.verdict import Dispatch, Verdict
@@ -70,18 +70,20 @@ class Pass:
 
     async def plain(self, hook: BoundHook, payload: Any) -> Verdict[Any] | None:
         """Call a hook that does not wrap; None where it has no opinion."""
-        start = self.now()
+        start, stderr = self.now(), ""
         try:
             returned = await self.call(hook, payload)
+            if returned is not None and type(returned) is Remarked:
+                returned, stderr = returned.answer, returned.stderr
             if returned is None:
-                self.note(hook, start)
+                self.note(hook, start, stderr=stderr)
                 return None
             after, decision = self.read(returned, payload)
         except Exception as error:
             if self.goes_through(error, payload):
                 raise
-            return self.failed(hook, error, payload, start)
-        self.note(hook, start, decision, _changed(after, payload))
+            return self.failed(hook, error, payload, start, stderr)
+        self.note(hook, start, decision, _changed(after, payload), stderr=stderr)
         return self.said(hook, after, decision)
 
     async def around(self, hook: BoundHook, at: int, payload: Any) -> Verdict[Any]:
@@ -210,24 +212,27 @@ class Pass:
         """Return whether an exception is none of the hook's: it came up through ``next``, or is an abort."""
         return error is self.passing or (payload.abort is not None and payload.abort.aborted)
 
-    def failed(self, hook: BoundHook, error: Exception, payload: Any, start: float) -> Verdict[Any]:
+    def failed(
+        self, hook: BoundHook, error: Exception, payload: Any, start: float, stderr: str = ""
+    ) -> Verdict[Any]:
         """Return what the failure of a hook means at this point.
 
         Raises:
             HookFailed: If it ends the pass.
         """
         cause = _cause(error, hook)
+        stderr = stderr or _stderr(error)
         decision: Decision | None = None
         if (hook.on_error or self.point.on_error) == "warn" or self.point.failure == "reported":
-            self.note(hook, start, error=cause)
+            self.note(hook, start, error=cause, stderr=stderr)
         elif self.point.failure == "call denied":
             decision = Deny(f"{hook.named} failed: {cause}")
-            self.note(hook, start, decision, error=cause)
+            self.note(hook, start, decision, error=cause, stderr=stderr)
         elif self.point.failure == "withheld":  # the model reads this, and the cause may quote the result
             decision = Block(f"result withheld: {hook.named} failed ({type(error).__name__})")
-            self.note(hook, start, decision, error=cause)
+            self.note(hook, start, decision, error=cause, stderr=stderr)
         else:
-            self.note(hook, start, error=cause)
+            self.note(hook, start, error=cause, stderr=stderr)
             self.passing = HookFailed(self.point.name, hook.id, hook.where, cause)
             raise self.passing from error
         return self.said(hook, payload, decision)
@@ -240,6 +245,7 @@ class Pass:
         changed: Iterable[str] = (),
         error: str | None = None,
         reason: str = "",
+        stderr: str = "",
     ) -> None:
         """Write down that a hook was called."""
         if decision is not None:
@@ -247,7 +253,7 @@ class Pass:
         self.trace.append(
             Dispatch(
                 self.point.name, hook.id, hook.where, _word(decision) or None, reason, tuple(sorted(changed)),
-                error, self.now() - start,
+                error, self.now() - start, stderr,
             )
         )  # fmt: skip
 
@@ -256,17 +262,19 @@ class Pass:
         for hook in observers:
             if not self.meant(hook, verdict.payload):
                 continue
-            start, error = self.now(), None
+            start, error, stderr = self.now(), None, ""
             more = (replace(verdict, trace=tuple(self.trace)),) if hook.wants_verdict else ()
             try:
                 returned = await self.call(hook, verdict.payload, *more)
+                if type(returned) is Remarked:
+                    returned, stderr = returned.answer, returned.stderr
                 if isinstance(returned, Payload | Decision):
                     raise WrongAnswer(
                         f"returned a {type(returned).__name__}; an observer changes and decides nothing"
                     )
             except Exception as failure:  # noqa: BLE001  # an observer breaks nothing
-                error = _cause(failure, hook)
-            self.note(hook, start, error=error)
+                error, stderr = _cause(failure, hook), stderr or _stderr(failure)
+            self.note(hook, start, error=error, stderr=stderr)
 
 
 @dataclass(slots=True)
@@ -321,6 +329,12 @@ def _cause(error: Exception, hook: BoundHook) -> str:
     if isinstance(error, TimeoutError) and not error.args and hook.timeout is not None:
         return f"it took longer than {hook.timeout:g} s"
     return named_text_of(error)
+
+
+def _stderr(error: Exception) -> str:
+    """Return what a program that failed wrote to stderr, where its error says so."""
+    wrote = getattr(error, "stderr", "")
+    return wrote if isinstance(wrote, str) else ""
 
 
 def _copier(kind: type[Payload]) -> Callable[[Payload, str, MutableMapping[str, Any]], Payload]:

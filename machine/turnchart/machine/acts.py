@@ -239,8 +239,11 @@ class Acts:
             await self.signals.deliver()
         trace: list[Dispatch] = []
         try:
+            payload = make()
+            if self.steps is not None:
+                payload = self.steps.bound(self, point, payload)
             return await chain.run(
-                make(),
+                payload,
                 inner=inner, check=check, timeout=self.clock.timeout, now=self.clock.now, memory=self._memory,
                 trace=trace,
             )  # fmt: skip
@@ -254,7 +257,7 @@ class Acts:
         now = self.turning
         given = {
             "where": each.where, "decision": each.decision, "reason": each.reason, "changed": each.changed,
-            "error": each.error,
+            "error": each.error, "stderr": each.stderr,
         }  # fmt: skip
         data = {name: value for name, value in given.items() if value}
         self.log(

@@ -398,8 +398,11 @@ class Agent(Moving, Outfit):
     def on(self, kind: str, listener: Listener) -> Callable[[], None]:
         """Let a listener hear one kind of signal (``"*"`` for all); return a function that stops that.
 
+        It is called with the signal and the ``AbortSignal`` of the turn, and awaited where it is async.
+
         Raises:
             ValueError: If there is no such kind; the events of a user interface are heard with ``ui``.
+            TypeError: If it cannot be called so.
         """
         if kind != "*" and kind not in SIGNALS:
             raise ValueError(f"there is no signal {kind!r}; the signals are: {', '.join(SIGNALS)}")
@@ -412,11 +415,11 @@ class Agent(Moving, Outfit):
 
         They are told, awaited and contained like signals; ``view`` shows what each of them changed.
         """
+        stop = self.signals.on(UI, listener)
         if self.signals.ui is None:
             from turnchart.machine.ui import Ui
 
             self.signals.ui = Ui(self)
-        stop = self.signals.on(UI, listener)
         self._listen()
         return stop
 
@@ -451,7 +454,13 @@ class Agent(Moving, Outfit):
         """Wait until the agent reaches a turn state; the driver then waits there for ``go_on()``.
 
         Call it in the task that started the one that prompts, so that it is not too late.
+
+        Raises:
+            ValueError: If no turn is ever in this state.
         """
+        if state not in TURN_STATES:
+            known = ", ".join(each for each in State if each in TURN_STATES)
+            raise ValueError(f"{state!s} is no state of a turn; they are: {known}")
         gates = self._gates = self._gates or {}
         if state not in gates:
             gates[state] = (anyio.Event(), anyio.Event())

@@ -24,15 +24,21 @@ async def ask_person(agent: Outfit, ready: Ready, reason: str, doubt: str | None
         reason: Why it is asked.
         doubt: What to ask about instead, whatever was approved for the whole session before.
 
+    A question that a process left open when it died is asked as it was, and stands in the log once.
+
     Returns:
         Why the call may not run; None where it may, and after an abort, which nobody answers for.
     """
     now, (call, tool, args) = agent.turning, ready
-    if doubt is None and agent.approved_for_session(tool, args):
-        return None
-    reason = reason if doubt is None else doubt
     common = {"turn": now.number, "step": now.step, "call_id": call.id}
-    agent.log("approval/asked", Frozen(common, tool=tool.name, arguments=call.arguments, reason=reason))
+    left = None if agent.steps is None else _left_open(agent, call.id)
+    if left is not None:
+        reason = left
+    elif doubt is None and agent.approved_for_session(tool, args):
+        return None
+    else:
+        reason = reason if doubt is None else doubt
+        agent.log("approval/asked", Frozen(common, tool=tool.name, arguments=call.arguments, reason=reason))
     asked, now.asking = agent.clock.now(), anyio.Event()
     if agent.signals.waiting:
         await agent.signals.deliver()
@@ -60,6 +66,17 @@ async def ask_person(agent: Outfit, ready: Ready, reason: str, doubt: str | None
     if isinstance(answer, ApproveForSession):
         agent.approve_for_session(tool, args)
     return refused
+
+
+def _left_open(agent: Outfit, call_id: str) -> str | None:
+    """Return why a process that is gone asked about this call; None where it did not, or had its answer."""
+    for entry in reversed(agent.session.entries):
+        if entry.type in ("approval/asked", "approval/decided", "tool/call"):
+            if entry.data["call_id"] == call_id:
+                return entry.data["reason"] if entry.type == "approval/asked" else None
+        elif entry.type == "step/start":
+            break
+    return None
 
 
 async def _answer(agent: Outfit, question: Question) -> object:

@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from turnchart.machine.points import POINTS, OnError, Point
 
@@ -63,6 +63,13 @@ class BoundHook:
     def named(self) -> str:
         """Its id and line, as people and models read them."""
         return f"hook `{self.id}` ({self.where})" if self.where else f"hook `{self.id}`"
+
+
+class Remarked(NamedTuple):
+    """What a hook that is a program answered, and what it wrote to stderr beside that."""
+
+    answer: Any
+    stderr: str
 
 
 def bind(

@@ -20,6 +20,7 @@ from turnchart.machine.signals import Signal
 from turnchart.machine.states import TURN_STATES, Event, State
 from turnchart.machine.table import Row
 from turnchart.machine.tools import Tool, tool
+from turnchart.machine.verdict import acted
 from turnchart.machine.walks import Path, Step
 
 ID: Final = "path"
@@ -339,7 +340,9 @@ def _blocker(state: State, entries: Sequence[Entry]) -> str:
     """Return which hook of the agent's own, or which of its limits, acted in a state."""
     for entry in reversed(entries):
         data = entry.data
-        if entry.type == "hook/result" and data["id"] != ID and state in POINTS[data["point"]].states:
+        if entry.type != "hook/result" or data["id"] == ID or not acted(data):
+            continue
+        if state in POINTS[data["point"]].states:
             return str(data["id"])
     ends = [entry.data["reason"] for entry in entries if entry.type == "turn/end"]
     return next((f"limits.{reason}" for reason in ends if reason.startswith("max_")), "")

@@ -2,21 +2,37 @@
 
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 
-def inside(root: Path | str, path: Path | str) -> Path:
+def inside(root: Path | str, path: Path | str, opened: Iterable[Path] = ()) -> Path:
     """Return where a path below the root really leads, links and ``..`` resolved.
 
+    Args:
+        root: The folder that paths start from.
+        path: Absolute, or relative to the root.
+        opened: Other folders that it may lead to, resolved already.
+
     Raises:
-        PermissionError: If that is outside the root.
+        PermissionError: If that is outside the root and the opened folders.
         ValueError: If it can be no path.
     """
     base = os.path.realpath(root)
     real = Path(os.path.realpath(os.path.join(base, path)))
-    if not real.is_relative_to(base):
+    if not real.is_relative_to(base) and not any(real.is_relative_to(folder) for folder in opened):
         raise PermissionError(f"`{path}` leads out of the folder {base}")
     return real
+
+
+def resolved(root: Path | str, folders: Iterable[Path | str]) -> tuple[Path, ...]:
+    """Return folders as they are now, links and ``..`` resolved. ``~`` is ours, others start at the root.
+
+    Raises:
+        ValueError: If one can be no path.
+    """
+    base = os.path.realpath(root)
+    return tuple(Path(os.path.realpath(os.path.join(base, os.path.expanduser(folder)))) for folder in folders)
 
 
 _TOKEN = re.compile(r"\A\*\*/|/\*\*/|/\*\*\Z|\*+|\?|\[!?\]?[^\]]*\]|.", re.DOTALL)

@@ -8,29 +8,21 @@ took its session over, can write nothing when it goes on.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
-from typing import Final, LiteralString
+from typing import Final
 from urllib.parse import urlsplit
 
 from turnchart.machine.entries import Entry, decode
 from turnchart.machine.errors import SessionCorrupt, SessionError, SessionLocked
-from turnchart.machine.postgres_database import ALIVE, Database, database
+from turnchart.machine.postgres_database import Database, database
 from turnchart.machine.stores import DAMAGED, Durability, why
-
-Statement = tuple[LiteralString, Sequence[object]]
-"""SQL with its arguments."""
 
 _LINES: Final = "SELECT line FROM turnchart.entries WHERE session = %s ORDER BY seq"
 _APPEND: Final = """
     WITH mine AS (UPDATE turnchart.sessions SET entries = %s + 1, updated = %s
         WHERE id = %s AND epoch = %s AND entries = %s RETURNING id)
     INSERT INTO turnchart.entries SELECT id, %s, %s, %s, %s FROM mine"""
-_CLAIM: Final[LiteralString] = f"""
-    INSERT INTO turnchart.sessions AS s (id, created, updated, epoch, holder)
-        VALUES (%s, extract(epoch FROM now()), extract(epoch FROM now()), 1, %s)
-    ON CONFLICT (id) DO UPDATE SET epoch = s.epoch + 1, holder = excluded.holder WHERE NOT {ALIVE}
-    RETURNING epoch, entries"""
 _HOLDER: Final = """
     SELECT w.key, w.name FROM turnchart.sessions s JOIN turnchart.writers w ON w.key = s.holder
     WHERE s.id = %s"""
@@ -46,6 +38,7 @@ class PostgresStore:
     Args:
         dsn: The address of the database, as in ``postgres://user:password@host/name``.
         id: Which session.
+        shared: The connection to use; None: that of the process.
 
     Raises:
         SessionError: If psycopg is not installed, or ``id`` is empty.
@@ -54,20 +47,24 @@ class PostgresStore:
     durability: Durability = "flush"
     dropped = ""
 
-    def __init__(self, dsn: str, id: str) -> None:
+    def __init__(self, dsn: str, id: str, shared: Database | None = None) -> None:
         if not id or "\0" in id:
             raise SessionError(f"a session in Postgres is named by its id, and {id!r} is none")
         self.id = id
-        self._database: Database = database(dsn)
+        self._database: Database = shared or database(dsn)
         self._epoch: int | None = None
         self._next: int | None = None
-        self._along: tuple[Statement, ...] = ()
         self._lost = ""
 
     @property
     def where(self) -> str:
         """The address of the database, without a password."""
         return shown(self._database.dsn)
+
+    @property
+    def database(self) -> Database:
+        """The connection that it uses."""
+        return self._database
 
     @property
     def epoch(self) -> int | None:
@@ -129,7 +126,7 @@ class PostgresStore:
 
     def _claim(self) -> None:
         db = self._database
-        claimed = db.execute(_CLAIM, (self.id, db.be_writer())).fetchone()
+        claimed = db.claim(self.id)
         if claimed is None:
             raise SessionLocked(f"session {self.id} ({self.where}) is being written by {self._holder()}")
         self._epoch, entries = claimed
@@ -162,10 +159,6 @@ class PostgresStore:
         self._lost = f"session {self.id} ({self.where}) was left to another writer"
         self.close()
 
-    def along(self, *statements: Statement) -> None:
-        """Let the next append run these as well, in its transaction; none takes back what was not run yet."""
-        self._along = statements
-
     def append(self, entry: Entry) -> None:
         """Write one entry; takes the lock first if nobody did.
 
@@ -181,11 +174,8 @@ class PostgresStore:
             raise ValueError(f"entry {seq} cannot follow the {self._next} entries of session {self.id}")
         line, at = entry.line(), float(entry.time)
         row = (seq, at, self.id, self._epoch, seq, seq, entry.type.replace("\0", "\ufffd"), at, line)
-        done = self._database.transact(((_APPEND, row), *self._along)) if self._along else None
-        written = (self._database.execute(_APPEND, row) if done is None else done[0]).rowcount
-        if written != 1 and not self._is_there(seq, line):
+        if self._database.execute(_APPEND, row).rowcount != 1 and not self._is_there(seq, line):
             raise self._fenced()
-        self._along = ()
         self._next = seq + 1
 
     def _fenced(self) -> SessionLocked:
@@ -226,9 +216,9 @@ class PostgresStore:
     def forget(self) -> None:
         """Remove what ``keep`` stored, as the writer."""
         self._database.execute(
-            "DELETE FROM turnchart.outcomes o USING turnchart.sessions s"
-            " WHERE o.session = %s AND s.id = o.session AND s.epoch = %s",
-            (self.id, self._epoch),
+            "DELETE FROM turnchart.outcomes WHERE session = %s"
+            " AND EXISTS (SELECT 1 FROM turnchart.sessions s WHERE s.id = %s AND s.epoch = %s)",
+            (self.id, self.id, self._epoch),
         )
 
     # -- the rest ------------------------------------------------------------------------------
@@ -256,7 +246,7 @@ class PostgresStore:
 def shown(dsn: str) -> str:
     """Return the address of a database without its password."""
     if "://" not in dsn:
-        return "postgres"
+        return dsn if dsn.startswith("sqlite:") else "postgres"
     parts = urlsplit(dsn)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 

@@ -7,19 +7,21 @@
     turnchart.outcomes(session, key, line)      what steps of an open turn came to, see ``PostgresStore.keep``
 
 A process without a lease holds an advisory lock with the number of its row as long as its connection lasts,
-so the server knows at once when it died. A worker has a lease: it says ``seen`` again and again, and counts
-as dead when its lease ran out, whatever its connection says; so one that is merely stopped is dead too.
+so the server knows at once when it died. A worker has a lease instead: it says ``seen`` again and again, and
+counts as dead when its lease ran out, whatever its connection says; so one that is merely stopped is dead
+too.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import chain
 from random import SystemRandom
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Final, LiteralString
+from typing import TYPE_CHECKING, Any, Final, LiteralString, NamedTuple
 from weakref import WeakValueDictionary
 
 from turnchart.machine.errors import SessionCorrupt, SessionError
@@ -57,6 +59,69 @@ ALIVE: Final[LiteralString] = """EXISTS (SELECT FROM turnchart.writers w WHERE w
         AND l.classid = 1953854062 AND l.objid::bigint = w.key) END)"""
 """Of a row ``s`` of sessions: its holder is a process that is still there."""
 
+_CLAIM: Final[LiteralString] = f"""
+    INSERT INTO turnchart.sessions AS s (id, created, updated, epoch, holder)
+        VALUES (%s, extract(epoch FROM now()), extract(epoch FROM now()), 1, %s)
+    ON CONFLICT (id) DO UPDATE SET epoch = s.epoch + 1, holder = excluded.holder WHERE NOT {ALIVE}
+    RETURNING epoch, entries"""
+_BEAT: Final = """
+    INSERT INTO turnchart.writers AS w (key, name, lease) VALUES (%s, %s, %s * interval '1 s')
+    ON CONFLICT (key) DO UPDATE SET seen = clock_timestamp()"""
+_DEAD: Final = """
+    SELECT key FROM turnchart.writers
+    WHERE lease IS NOT NULL AND seen + lease < clock_timestamp() AND key <> %s"""
+_DECLARE_DEAD: Final = """
+    INSERT INTO turnchart.writers VALUES (%s, 'unknown', %s * interval '1 s', '-infinity')
+    ON CONFLICT DO NOTHING"""
+_STILL: Final = """
+    SELECT FROM turnchart.writers
+    WHERE key = %s AND seen + lease < clock_timestamp() FOR UPDATE SKIP LOCKED"""
+_SETTLE: Final = """
+    WITH settled AS (UPDATE turnchart.wishes SET result = %s, done = coalesce(done, now()) WHERE id = %s
+        RETURNING id)
+    SELECT pg_notify(%s, %s) FROM settled"""
+_WRITE: Final = """
+    WITH given AS (SELECT * FROM unnest(%s::text[], %s::bigint[], %s::integer[], %s::integer[], %s::float8[])
+            AS g(id, epoch, first, next, at)),
+        mine AS (UPDATE turnchart.sessions s SET entries = g.next, updated = coalesce(g.at, s.updated)
+            FROM given g WHERE s.id = g.id AND s.epoch = g.epoch AND s.entries = g.first RETURNING s.id),
+        log AS (INSERT INTO turnchart.entries SELECT e.*
+            FROM unnest(%s::text[], %s::integer[], %s::text[], %s::float8[], %s::text[])
+                AS e(session, seq, type, time, line) JOIN mine ON mine.id = e.session),
+        kept AS (INSERT INTO turnchart.outcomes SELECT k.*
+            FROM unnest(%s::text[], %s::text[], %s::text[]) AS k(session, key, line)
+                JOIN mine ON mine.id = k.session
+            ON CONFLICT (session, key) DO UPDATE SET line = excluded.line),
+        done AS (UPDATE turnchart.wishes w SET done = now()
+            FROM unnest(%s::text[], %s::bigint[]) AS d(session, id) JOIN mine ON mine.id = d.session
+            WHERE w.id = d.id)
+    SELECT id FROM mine"""
+"""Writes for each session whose writer this still is all that is new, and tells which sessions these were."""
+
+
+class Batch(NamedTuple):
+    """What one session has to write.
+
+    Attributes:
+        id: Of the session.
+        epoch: The number of its writer.
+        first: How many entries are stored.
+        next: How many there are then.
+        at: The time of the last one; None where none is new.
+        entries: Sequence number, type, time and line of each new entry.
+        kept: Key and line of what steps came to.
+        done: The ids of the wishes that are fulfilled with this.
+    """
+
+    id: str
+    epoch: int
+    first: int
+    next: int
+    at: float | None
+    entries: Sequence[tuple[int, str, float, str]]
+    kept: Mapping[str, str]
+    done: Sequence[int]
+
 
 def driver() -> ModuleType:
     """Return psycopg, which is loaded with the first use.
@@ -83,9 +148,9 @@ class Database:
         dsn: The address, ``postgres://user@host:port/database`` or in words, as libpq takes it.
     """
 
-    def __init__(self, dsn: str) -> None:
+    def __init__(self, dsn: str, errors: ModuleType | None = None) -> None:
         self.dsn = dsn
-        self.psycopg = driver()
+        self.psycopg = errors or driver()
         self.key = 0
         """The number of this process's row in ``writers``; 0 before there is one."""
         self.name = f"process {os.getpid()} on {os.uname().nodename}"
@@ -103,6 +168,12 @@ class Database:
             yield self
         finally:
             self.leave()
+
+    def another(self) -> Database:
+        """Return a connection more, for a worker, which writes as what this process is known as."""
+        more = Database(self.dsn)
+        more.key, more.name, more.lease = self.key, self.name, self.lease
+        return more
 
     def enter(self) -> None:
         """Become one of those who use the connection."""
@@ -127,25 +198,12 @@ class Database:
             SessionError: If the server cannot be reached.
             psycopg.Error: If it refuses the statement, or the connection is lost and ``again`` is False.
         """
-        return self.transact(((sql, args),), again=again)[0]
-
-    def transact(
-        self, statements: Sequence[tuple[LiteralString, Sequence[object]]], *, again: bool = True
-    ) -> list[Cursor[Any]]:
-        """Run statements as one transaction, and return what each gives; see ``execute``.
-
-        Where the first one finds no row, it alone is run.
-        """
         until = time.monotonic() + PATIENCE
         with self._lock:
             while True:
                 db = self._connected(until)
                 try:
-                    if len(statements) == 1:
-                        sql, args = statements[0]
-                        return [db.execute(sql, args)]
-                    with db.transaction():
-                        return _run(db, statements)
+                    return db.execute(sql, args)
                 except self.psycopg.OperationalError:
                     if not self._lost(db) or not again or time.monotonic() > until:
                         raise
@@ -186,7 +244,7 @@ class Database:
                 continue
             try:
                 _prepare(db)
-                if self.key:
+                if self.key and self.lease is None:
                     self._prove(db)
             except BaseException:
                 db.close()
@@ -194,7 +252,73 @@ class Database:
             self._db = db
             return db
 
+    # -- sessions ------------------------------------------------------------------------------
+
+    def write(self, batches: Sequence[Batch]) -> set[str]:
+        """Write what several sessions have with one statement.
+
+        Returns:
+            The ids of those whose writer this still is; of the others nothing is written.
+        """
+        heads = [(each.id, each.epoch, each.first, each.next, each.at) for each in batches]
+        rows = [(each.id, *row) for each in batches for row in each.entries]
+        kept = [(each.id, *row) for each in batches for row in each.kept.items()]
+        done = [(each.id, wish) for each in batches for wish in each.done]
+        args = chain(_columns(heads, 5), _columns(rows, 5), _columns(kept, 3), _columns(done, 2))
+        return {id for (id,) in self.execute(_WRITE, tuple(args)).fetchall()}
+
+    def settle(self, id: int, result: str, channel: str, told: str) -> None:
+        """Say what a wish came to, and tell whoever listens."""
+        self.execute(_SETTLE, (result, id, channel, told))
+
+    def tell(self, channel: str, payload: str) -> None:
+        """Tell whoever listens."""
+        self.execute("SELECT pg_notify(%s, %s)", (channel, payload))
+
+    def make_tables(self, name: str, statements: Iterable[LiteralString]) -> None:
+        """Make tables where the one of this name is not there."""
+        with self.alone() as db:
+            db.execute("SELECT pg_advisory_xact_lock(%s, 0)", (LOCK_CLASS,))  # others may be at it, too
+            if not has_table(db, name):
+                for statement in statements:
+                    db.execute(statement)
+
     # -- writers -------------------------------------------------------------------------------
+
+    def claim(self, id: str) -> tuple[int, int] | None:
+        """Become the writer of a session; return its epoch and how many entries it has.
+
+        None where somebody else writes it who is still there.
+        """
+        return self.execute(_CLAIM, (id, self.be_writer())).fetchone()
+
+    def beat(self, key: int, name: str, lease: float) -> None:
+        """Say that a worker lives."""
+        self.execute(_BEAT, (key, name, lease))
+
+    def dead(self, key: int) -> list[int]:
+        """Return the workers other than this one that are not heard of any more."""
+        return [found for (found,) in self.execute(_DEAD, (key,)).fetchall()]
+
+    def bury(self, key: int, take_over: Callable[[], object]) -> None:
+        """Take the turns of a dead worker over, unless somebody else does."""
+        with self.alone() as db:  # by one only, so that what it put back is not put back again
+            if db.execute(_STILL, (key,)).rowcount == 1:
+                take_over()
+                db.execute("DELETE FROM turnchart.writers WHERE key = %s", (key,))
+
+    def missing(self, keys: Iterable[int]) -> list[int]:
+        """Return those of these workers that are not known, dead or alive."""
+        known = {found for (found,) in self.execute("SELECT key FROM turnchart.writers").fetchall()}
+        return [key for key in keys if key not in known]
+
+    def declare_dead(self, key: int, lease: float) -> None:
+        """Count a worker that is not known as dead, unless it says that it lives."""
+        self.execute(_DECLARE_DEAD, (key, lease))
+
+    def part(self, key: int) -> None:
+        """Say that a worker has ended, so that nobody waits for its lease."""
+        self.execute("UPDATE turnchart.writers SET seen = '-infinity' WHERE key = %s", (key,))
 
     def be_writer(self) -> int:
         """Make this process known as a writer; return its number."""
@@ -209,7 +333,8 @@ class Database:
                         (key, self.name, self.lease),
                     )
                     self.key = key if made.rowcount else 0
-                self._prove(db)
+                if self.lease is None:
+                    self._prove(db)
                 _sweep(db)
             return self.key
 
@@ -238,6 +363,10 @@ def database(dsn: str) -> Database:
     if found is None:
         found = _databases[dsn] = Database(dsn)
     return found
+
+
+def _columns(rows: Sequence[Sequence[Any]], count: int) -> list[list[Any]]:
+    return [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(count)]
 
 
 os.register_at_fork(after_in_child=_databases.clear)  # a child must not speak on what its parent opened
@@ -271,17 +400,6 @@ def _prepare(db: Connection[Any]) -> None:
         )
     if encoding != "UTF8":
         raise SessionError(f"the database has the encoding {encoding}; sessions need one with UTF8")
-
-
-def _run(
-    db: Connection[Any], statements: Sequence[tuple[LiteralString, Sequence[object]]]
-) -> list[Cursor[Any]]:
-    done: list[Cursor[Any]] = []
-    for sql, args in statements:
-        done.append(db.execute(sql, args))
-        if not done[0].rowcount:
-            break
-    return done
 
 
 def _create(db: Connection[Any]) -> None:

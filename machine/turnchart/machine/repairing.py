@@ -156,6 +156,7 @@ def _pieces_of_rows(db: sqlite3.Connection, path: Path, id: str) -> Iterator[Pie
     """Yield row by row, so that a page that is damaged costs only what stands on it."""
     seq, missing = 0, 0
     last = _last(db, id)
+    unsure: list[Damage] = []  # may be beyond the end
     while missing <= MOST_MISSING and (last is None or seq <= last):
         where = f"{path}: session {id}, entry {seq}"
         try:
@@ -163,14 +164,22 @@ def _pieces_of_rows(db: sqlite3.Connection, path: Path, id: str) -> Iterator[Pie
                 "SELECT CAST(line AS BLOB) FROM entries WHERE session = ? AND seq = ?", (id, seq)
             ).fetchall()
             missing = 0 if rows else missing + 1
+            if rows:
+                yield from unsure
+                unsure.clear()
             yield from [Entry.of(decode(line.decode())) for (line,) in rows]
         except sqlite3.DatabaseError as error:
             missing += 1
-            if last is not None:
-                yield Damage(where, f"left out: {error}")
+            damage = Damage(where, f"left out: {error}")
+            if last is None:
+                unsure.append(damage)
+            else:
+                yield damage
         except DAMAGED as error:
             yield Damage(where, f"left out: {why(error)}")
         seq += 1
+    if unsure:
+        yield Damage(unsure[0].where, f"{unsure[0].what}; nothing after it can be read")
 
 
 def _last(db: sqlite3.Connection, id: str) -> int | None:

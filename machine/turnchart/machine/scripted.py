@@ -36,7 +36,7 @@ class Reply:
         text: What the model says.
         tool_calls: What it asks for; calls without an id get a positional one.
         thinking: What it thinks first.
-        chunks: The stream itself instead, delays in seconds among the chunks; a string is a text delta.
+        chunks: What streams before all that, delays in seconds among the chunks; a string is a text delta.
         usage: Tokens: input, output, cache_read, cache_write; and ``cost`` in US dollars.
         finish: Why it ends; None: tool_calls where it asks for tools, else stop.
         delay: Seconds before the first chunk, on the clock of the agent.
@@ -153,9 +153,9 @@ class ScriptedModel:
             ScriptError: If replies are left over.
         """
         if self._replies:
-            raise ScriptError(
-                f"{len(self._replies)} replies of the script of model {self.id!r} were not asked for"
-            )
+            left = len(self._replies)
+            replies, were = ("1 reply", "was") if left == 1 else (f"{left} replies", "were")
+            raise ScriptError(f"{replies} of the script of model {self.id!r} {were} not asked for")
 
 
 _Part: TypeAlias = Chunk | float | Exception

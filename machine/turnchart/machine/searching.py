@@ -161,9 +161,9 @@ def _take_in(db: sqlite3.Connection, id: str) -> None:
     """Index what a session got since it was indexed last."""
     while True:
         [(upto, entries)] = db.execute(
-            "SELECT coalesce((SELECT upto FROM indexed WHERE session = ?1), 0),"
-            " coalesce((SELECT max(seq) + 1 FROM entries WHERE session = ?1), 0)",
-            (id,),
+            "SELECT coalesce((SELECT upto FROM indexed WHERE session = :id), 0),"
+            " coalesce((SELECT max(seq) + 1 FROM entries WHERE session = :id), 0)",
+            {"id": id},
         )
         if upto >= entries:
             return

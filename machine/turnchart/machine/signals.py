@@ -104,10 +104,9 @@ class Signals:
         """Let ``fn`` hear one kind of signal, or every kind; return a function that stops that.
 
         Raises:
-            TypeError: If it cannot be called.
+            TypeError: If it cannot be called, or not with what it is told and the abort signal.
         """
-        if not callable(fn):
-            raise TypeError(f"a listener must be callable, not {type(fn).__name__}")
+        _check(kind, fn)
         subscription = _Subscription(kind, fn)
         self._subscriptions = (*self._subscriptions, subscription)
         self.heard = True
@@ -213,6 +212,20 @@ class Signals:
             _log.error(
                 "listener %r failed on `%s` and is still called", subscription.fn, name, exc_info=error
             )
+
+
+def _check(kind: str | None, fn: object) -> None:
+    if not callable(fn):
+        raise TypeError(f"a listener must be callable, not {type(fn).__name__}")
+    try:
+        signature = inspect.signature(fn)
+    except (TypeError, ValueError):  # it does not say what it takes, like many a builtin
+        return
+    try:
+        signature.bind(None, None)
+    except TypeError as error:
+        takes = "(event, abort)" if kind == UI else "(signal, abort)"
+        raise TypeError(f"a listener takes {takes}, which {fn!r} cannot be called with: {error}") from None
 
 
 def _is_async(fn: Callable[..., object]) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from itertools import count
 from json import JSONDecodeError
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 from turnchart.machine.entries import Entry
 from turnchart.machine.errors import SessionError
@@ -11,6 +11,9 @@ from turnchart.machine.errors import SessionError
 Durability = Literal["flush", "fsync"]
 """``flush``: a killed process loses nothing appended. ``fsync``: a power cut loses nothing flushed, and an
 agent flushes after each settlement, before each tool body and at the end of the turn."""
+
+BUILTIN_STORES: Final = ("memory", "jsonl", "sqlite")
+"""The kinds of stores that come along, by the names that flows give them."""
 
 _ids = count(1)
 
@@ -25,6 +28,8 @@ def why(error: Exception) -> str:
         return f"no valid JSON: {error.msg} at character {error.pos + 1}"
     if isinstance(error, KeyError):
         return f"no entry: it lacks {error}"
+    if isinstance(error, RecursionError):
+        return "no valid JSON: it is nested too deeply"
     return f"no {'entry' if isinstance(error, TypeError | OverflowError) else 'valid JSON'}: {error}"
 
 

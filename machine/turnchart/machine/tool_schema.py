@@ -113,7 +113,7 @@ def _thawed(value: Any) -> Any:
     if value.__class__ in _SCALARS:
         return value
     if isinstance(value, dict | Mapping):
-        return {key: each if each.__class__ in _SCALARS else _thawed(each) for key, each in value.items()}  # pyright: ignore[reportUnknownVariableType]  # foreign
+        return {key: each if each.__class__ in _SCALARS else _thawed(each) for key, each in value.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]  # foreign
     if isinstance(value, list | tuple):
         return [_thawed(each) for each in value]  # pyright: ignore[reportUnknownVariableType]  # foreign
     return value

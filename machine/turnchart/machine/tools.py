@@ -148,6 +148,7 @@ class Tool:
             then, and called with two values: the arguments as a dict, and the ``ToolContext``.
         at_provider: It runs at the provider, which takes it by its name: the function is never called, and
             no hook and no permission sees a call.
+        options: What the provider is asked to keep to there, as JSON.
     """
 
     name: str
@@ -164,6 +165,7 @@ class Tool:
     is_async: bool = False
     input_schema: Mapping[str, Any] | None = field(default=None, repr=False, compare=False)
     at_provider: bool = False
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     _read: "list[Parameters | JsonParameters]" = field(
         default_factory=lambda: cast("list[Parameters | JsonParameters]", []),
         init=False,
@@ -196,7 +198,10 @@ class Tool:
     def spec(self) -> "Frozen":
         """Name, description and schema, as the model is told of them; the same at every call."""
         spec = self._parameters().spec(self.name, self.description)
-        return spec if not self.at_provider else type(spec)({**spec, "at_provider": True})
+        if not self.at_provider:
+            return spec
+        options = {"options": self.options} if self.options else {}
+        return type(spec)({**spec, "at_provider": True, **options})
 
     @property
     def replayed(self) -> Replay:
@@ -288,12 +293,24 @@ def _tool(fn: Callable[..., Any], settings: Settings) -> Tool:
     name = settings.get("name", getattr(fn, "__name__", ""))
     if not _NAME.fullmatch(name):
         raise TypeError(f"{name!r} is no name for a tool; name it with @tool(name=): letters, digits and _.-")
+    for key in settings:
+        if key not in Settings.__annotations__:
+            _no_setting(name, key)
     first_paragraph = (inspect.getdoc(fn) or "").split("\n\n")[0]
     given: dict[str, Any] = {"description": " ".join(first_paragraph.split()), **settings, "name": name}
     made = Tool(**given, fn=fn, takes_ctx=_takes_ctx(name, fn), is_async=_is_async(fn))
     if made.subject is not None:
         _check_subject(made, made.subject)
     return made
+
+
+def _no_setting(name: str, unknown: str) -> Never:
+    from difflib import get_close_matches  # only a mistake pays for it
+
+    near = get_close_matches(unknown, Settings.__annotations__, n=1)
+    hint = f"did you mean `{near[0]}`? " if near else ""
+    known = ", ".join(Settings.__annotations__)
+    raise TypeError(f"tool `{name}`: there is no setting `{unknown}`; {hint}the settings are: {known}")
 
 
 def _check_subject(made: Tool, subject: str) -> None:

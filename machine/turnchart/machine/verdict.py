@@ -1,5 +1,6 @@
 """What comes out of a hook chain: what holds, and how it came about."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Generic
 
@@ -19,6 +20,7 @@ class Dispatch:
         changed: The fields that it changed.
         error: How it failed.
         seconds: How long it took; of a wrapper with all that it wraps.
+        stderr: What a program wrote there.
     """
 
     point: str
@@ -29,11 +31,23 @@ class Dispatch:
     changed: tuple[str, ...]
     error: str | None
     seconds: float
+    stderr: str = ""
 
     @property
     def notable(self) -> bool:
-        """It decided, changed, failed or was passed over, so it becomes an entry ``hook/result``."""
-        return self.decision is not None or self.changed != () or self.error is not None or self.reason != ""
+        """It decided, changed, failed, was passed over or wrote to stderr: an entry ``hook/result``."""
+        return (
+            self.decision is not None
+            or self.changed != ()
+            or self.error is not None
+            or self.reason != ""
+            or self.stderr != ""
+        )
+
+
+def acted(result: Mapping[str, Any]) -> bool:
+    """Tell whether the data of a ``hook/result`` say that the hook did more than write to stderr."""
+    return any(result.get(name) for name in ("decision", "reason", "error", "changed"))
 
 
 @dataclass(frozen=True, slots=True)

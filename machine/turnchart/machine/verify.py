@@ -113,7 +113,9 @@ class Judge:
         """Return what the entries so far are: legal."""
         opened = self._turns.open
         ends = f", ends inside turn {self._turns.number} ({self.state})" if opened else ""
-        said = f"{self._entries} entries, {self._turns.number} turns: legal{ends}"
+        entries = "1 entry" if self._entries == 1 else f"{self._entries} entries"
+        turns = "1 turn" if self._turns.number == 1 else f"{self._turns.number} turns"
+        said = f"{entries}, {turns}: legal{ends}"
         return Verdict(True, opened, None, "", self.state, "", (), said, self._turns.number, self._entries)
 
     def _wrong(self, entry: Entry) -> Wrong | None:

@@ -17,6 +17,8 @@ from turnchart.machine.paths import inside
 
 PASSED_VARIABLES = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "TMPDIR")
 """What a program that a hook starts sees of our environment, besides ``LC_*``."""
+MOST_KEPT = 8 * 1024 * 1024
+"""So many bytes of each stream of a program are kept at least: of more, the last ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,13 +141,19 @@ class AgentWorld:
 
 
 async def _communicate(process: Process, given: bytes) -> tuple[bytes, bytes]:
-    """Give a program its input and return all that it writes: standard output and standard error."""
+    """Give a program its input and return what it writes: standard output and standard error.
+
+    Of a program that writes without end only the last part is kept.
+    """
     written = {"output": bytearray(), "errors": bytearray()}
 
     async def read(name: str, stream: AsyncIterable[bytes] | None) -> None:
         if stream is not None:
             async for data in stream:
-                written[name] += data
+                kept = written[name]
+                kept += data
+                if len(kept) > 2 * MOST_KEPT:
+                    del kept[:-MOST_KEPT]
 
     async with anyio.create_task_group() as group:
         group.start_soon(read, "output", process.stdout)

@@ -16,7 +16,7 @@ def test_an_address_that_is_no_url_is_refused(cli: Cli, tmp_path: Path) -> None:
     flow.write_text("version: 1\nmodel: test\nprompt: Hi.\n", "utf-8")
     ended = cli("worker", str(flow), "--store", "sessions.db")
     assert ended.code == 1
-    assert "an address like postgres://user@host/database, not 'sessions.db'" in ended.err
+    assert "an address like postgres://user@host/database or sqlite:PATH, not 'sessions.db'" in ended.err
 
 
 def test_a_flow_that_cannot_run_is_refused(cli: Cli, tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ from tests.machine.durable.conftest import Makes
 
 from turnchart.machine import Agent, Permissions, Queues, Reply, ScriptedModel, ToolCall, tool
 from turnchart.machine.durable import DurableAgent
-from turnchart.machine.durable.attending import LARGEST, portions
+from turnchart.machine.durable.attending import portions
+from turnchart.machine.durable.mailbox import LARGEST
 from turnchart.machine.entries import Entry
 from turnchart.machine.session import Session, info
 from turnchart.machine.verify import verify

@@ -65,6 +65,22 @@ def test_one_that_was_declared_dead_and_lives_is_there_again(dsn: str) -> None:
     heart.stop()
 
 
+def test_one_that_nobody_knows_and_that_has_turns_is_taken_over(dsn: str) -> None:
+    taken: queue.Queue[str] = queue.Queue()
+    working = {executor(501), executor(502), "somebody-else"}
+
+    def take(dead: str) -> None:
+        working.discard(dead)
+        taken.put(dead)
+
+    heart = Liveness(dsn, 502, "looks", 0.2, take, lambda: tuple(working))
+    heart.start()
+    assert taken.get(timeout=10) == executor(501)
+    until_gone(dsn, 501)
+    heart.stop()
+    assert taken.empty()
+
+
 def test_a_failed_takeover_stops_no_heart(dsn: str) -> None:
     tried: queue.Queue[str] = queue.Queue()
 

@@ -8,9 +8,7 @@ import pytest
 
 from turnchart.machine import Agent, Reply, ScriptedModel
 from turnchart.machine.durable import mailbox
-from turnchart.machine.entries import Entry, Frozen
 from turnchart.machine.messages import UserMessage, normalize_prompt_input
-from turnchart.machine.postgres import PostgresStore
 from turnchart.machine.postgres_database import Database
 
 tokens = count()
@@ -53,14 +51,10 @@ def test_the_messages_of_a_wish_have_ids_of_their_own(db: Database) -> None:
     assert [said["id"] for said in found._replace(body=body).messages()] == [f"w{id}", f"w{id}.1"]
 
 
-def test_a_wish_is_done_with_the_entry_that_it_becomes(db: Database, dsn: str) -> None:
-    wish(db, "d", "prompt")
-    (found,) = mailbox.open_wishes(db, "d")
-    store = PostgresStore(dsn, "d")
-    store.along(found.done)
-    assert mailbox.open_wishes(db, "d") == [found]
-    store.append(Entry(0, None, "custom", 1.0, Frozen(kind="mine", data=None)))
-    store.close()
+def test_a_wish_that_becomes_no_entry_is_taken_off_the_list(db: Database) -> None:
+    id, _ = wish(db, "d", "decide")
+    assert [each.id for each in mailbox.open_wishes(db, "d")] == [id]
+    mailbox.fulfil(db, id)
     assert mailbox.open_wishes(db, "d") == []
 
 

@@ -7,8 +7,11 @@ from anyio.lowlevel import checkpoint
 
 from turnchart.machine import Agent, Failure, Reply, RetryPolicy, ScriptedModel, ToolCall, tool
 from turnchart.machine.durable.stepping import Stepping
+from turnchart.machine.entries import Frozen
+from turnchart.machine.models import Chunk, Finish, TextDelta, UsageReport
 from turnchart.machine.points import ToolOutcome
 from turnchart.machine.scripted import Scripted
+from turnchart.machine.stream import Answer
 from turnchart.testing import FakeClock
 
 T = TypeVar("T")
@@ -32,6 +35,13 @@ class Noted(Stepping):
         del call_id
         return None
 
+    def known(self, key: str) -> Frozen | None:
+        del key
+        return None
+
+    def keep(self, key: str, value: Frozen) -> None:
+        del key, value
+
 
 @tool(replay="idempotent")
 async def look() -> str:
@@ -53,6 +63,53 @@ async def test_requests_retries_and_tools_are_steps() -> None:
         ("tool", "c1", "tool/call"),
         ("request", "1.2.0", "step/end"),
     ]
+
+
+class Remembers(Noted):
+    """Steps whose outcomes are known to the next process."""
+
+    def __init__(self, before: dict[str, Frozen] | None = None) -> None:
+        super().__init__()
+        self.before = before or {}
+        self.stored: dict[str, Frozen] = {}
+
+    async def run(self, name: str, key: str, fn: Callable[[], Awaitable[T]]) -> T:
+        came = await fn()
+        if isinstance(came, Frozen):
+            self.stored[key] = came
+        return came
+
+    def known(self, key: str) -> Frozen | None:
+        return self.before.pop(key, None)
+
+
+def answers(*chunks: Chunk) -> Callable[[], Awaitable[Answer]]:
+    async def ask() -> Answer:
+        answer = Answer()
+        for chunk in chunks:
+            answer.add(chunk, 1.0)
+        return answer
+
+    return ask
+
+
+async def test_a_summary_is_asked_for_once() -> None:
+    agent, steps = Agent(ScriptedModel(), clock=FakeClock()), Remembers()
+    usage = UsageReport({"input": 5, "output": 2})
+    first = await steps.answer(agent, "model sum up", answers(TextDelta("short"), usage, Finish("stop")))
+    assert (first.message("m", 1.0, "s").text, first.usage) == ("short", usage.usage)
+    again = Remembers(steps.stored)
+    known = await again.answer(agent, "model sum up", answers(TextDelta("another"), Finish("stop")))
+    assert (known.message("m", 1.0, "s").text, known.usage, known.failure) == ("short", usage.usage, None)
+    other = await again.answer(agent, "model sum up that", answers(TextDelta("another"), Finish("stop")))
+    assert (other.message("m", 1.0, "s").text, other.usage) == ("another", None)
+
+
+async def test_a_summary_that_failed_is_asked_for_again() -> None:
+    agent, steps = Agent(ScriptedModel(), clock=FakeClock()), Remembers()
+    failed = await steps.answer(agent, "model sum up", answers(Finish("error", Failure("overloaded"))))
+    assert failed.failure is not None
+    assert (failed.failure.kind, steps.stored) == ("overloaded", {})
 
 
 async def test_a_turn_that_is_cut_off_in_a_step_is_closed_by_the_driver() -> None:

@@ -1,5 +1,6 @@
 """Random pi session files, as lists of parsed lines, the header first."""
 
+from dataclasses import dataclass
 from typing import Any
 
 from hypothesis import strategies as st
@@ -88,45 +89,55 @@ SUMMARIES = an_object({"role": st.sampled_from(["branchSummary", "compactionSumm
 STRANGE = an_object({"role": of("nobody knows it")}, {"content": JSON})
 MESSAGES = st.one_of(USER, ASSISTANT, RESULT, CUSTOM, BASH, SUMMARIES, STRANGE)
 
-IDS = st.sampled_from(["missing", "root"])
-"""Beside the ids of the file."""
+
+@dataclass(frozen=True)
+class Reference:
+    """The id of an entry of the file, or one that is elsewhere; which one is known as the file is made."""
+
+    number: int
+    elsewhere: tuple[str | None, ...]
+
+    def resolved(self, known: list[str]) -> str | None:
+        here = known if self.number % 2 else ()
+        choices = here or self.elsewhere
+        return choices[self.number // 2 % len(choices)]
+
+
+IDS = st.integers(0, 23).map(lambda number: Reference(number, ("missing", "root")))
+THERE = st.integers(0, 23).map(lambda number: Reference(number, (None,)))
 
 FOREIGN = st.sampled_from(["of a newer pi", "session", "pi/session", "turn/start", "user/message"])
 """Types that no entry of pi has: that of its header among them, and types of entries of ours."""
 
 
-def entries(known: list[str]) -> st.SearchStrategy[Line]:
-    """Return entries without their base fields, which name entries of these ids."""
-    ids = st.sampled_from(known) | IDS if known else IDS
-    there = st.sampled_from(known) | st.none() if known else st.none()
-    extras = {"details": JSON, "usage": USAGE, "fromHook": st.booleans()}
-    return st.one_of(
-        an_object({"type": of("message"), "message": MESSAGES}),
-        an_object({"type": of("message"), "message": USER | ASSISTANT}),
-        an_object({"type": of("model_change"), "provider": TEXTS, "modelId": TEXTS}),
-        an_object({"type": of("thinking_level_change"), "thinkingLevel": TEXTS}),
-        an_object({"type": of("active_tools_change"), "activeToolNames": st.lists(TEXTS, max_size=2)}),
-        an_object(
-            {"type": of("compaction"), "summary": TEXTS},
-            {
-                "tokensBefore": NUMBERS,
-                "firstKeptEntryId": ids,
-                "retainedTail": st.lists(MESSAGES, max_size=2),
-                **extras,
-            },
-        ),
-        an_object({"type": of("branch_summary"), "fromId": ids, "summary": TEXTS}, extras),
-        an_object({"type": of("custom"), "customType": TEXTS | of("pi/session")}, {"data": JSON}),
-        an_object(
-            {"type": of("custom_message"), "customType": TEXTS, "content": ANY_SHOWN},
-            {"display": st.booleans(), "details": JSON},
-        ),
-        an_object({"type": of("label"), "targetId": ids}, {"label": TEXTS | st.none()}),
-        an_object({"type": of("session_info")}, {"name": TEXTS | JSON}),
-        an_object({"type": of("leaf"), "targetId": there}),
-        an_object({"type": FOREIGN}, {"data": JSON, "kind": JSON, "foreign": JSON}),
-    )
-
+EXTRAS = {"details": JSON, "usage": USAGE, "fromHook": st.booleans()}
+ENTRIES = st.one_of(
+    an_object({"type": of("message"), "message": MESSAGES}),
+    an_object({"type": of("message"), "message": USER | ASSISTANT}),
+    an_object({"type": of("model_change"), "provider": TEXTS, "modelId": TEXTS}),
+    an_object({"type": of("thinking_level_change"), "thinkingLevel": TEXTS}),
+    an_object({"type": of("active_tools_change"), "activeToolNames": st.lists(TEXTS, max_size=2)}),
+    an_object(
+        {"type": of("compaction"), "summary": TEXTS},
+        {
+            "tokensBefore": NUMBERS,
+            "firstKeptEntryId": IDS,
+            "retainedTail": st.lists(MESSAGES, max_size=2),
+            **EXTRAS,
+        },
+    ),
+    an_object({"type": of("branch_summary"), "fromId": IDS, "summary": TEXTS}, EXTRAS),
+    an_object({"type": of("custom"), "customType": TEXTS | of("pi/session")}, {"data": JSON}),
+    an_object(
+        {"type": of("custom_message"), "customType": TEXTS, "content": ANY_SHOWN},
+        {"display": st.booleans(), "details": JSON},
+    ),
+    an_object({"type": of("label"), "targetId": IDS}, {"label": TEXTS | st.none()}),
+    an_object({"type": of("session_info")}, {"name": TEXTS | JSON}),
+    an_object({"type": of("leaf"), "targetId": THERE}),
+    an_object({"type": FOREIGN}, {"data": JSON, "kind": JSON, "foreign": JSON}),
+)
+"""Entries without their base fields, which name other entries."""
 
 HEADERS = an_object(
     {
@@ -147,7 +158,10 @@ def files(draw: st.DrawFn) -> list[Line]:
     known: list[str] = []
     leaf: str | None = None
     for number in range(draw(st.integers(0, 12))):
-        line = draw(entries(known))
+        line = {
+            key: value.resolved(known) if isinstance(value, Reference) else value
+            for key, value in draw(ENTRIES).items()
+        }
         id = f"{number:04x}"
         parent = leaf
         if known and draw(st.integers(0, 3)) == 0:

@@ -1,4 +1,4 @@
-"""Turns that outlive their worker, over Postgres and DBOS; asyncio only (``turnchart[durable]``).
+"""Turns that outlive their worker, with DBOS over Postgres or a file; asyncio only (``turnchart[durable]``).
 
 ``Worker`` runs the turns of a flow, ``DurableAgent`` asks for them; each in as many processes as one likes.
 """

@@ -26,22 +26,20 @@ from turnchart.machine.states import State
 
 if TYPE_CHECKING:
     from turnchart.machine.agent import Agent
+    from turnchart.machine.durable.grouped import GroupedStore
     from turnchart.machine.durable.worker import Worker
     from turnchart.machine.messages import Message
-    from turnchart.machine.postgres import PostgresStore
     from turnchart.machine.session import Session
 
 PAUSE = 0.02
 """Seconds for which chunks are gathered before readers are told of them."""
-LARGEST = 6000
-"""Bytes that are told at once; a notification takes 8,000."""
 
 
 class Attending:
     """Works on one session until nothing is left to do for the turns that were asked for so far."""
 
     def __init__(
-        self, worker: Worker, store: PostgresStore, make: Callable[[Session], Agent], session: Session
+        self, worker: Worker, store: GroupedStore, make: Callable[[Session], Agent], session: Session
     ) -> None:
         self._worker, self._store, self.session = worker, store, session
         self.agent = make(session)
@@ -51,8 +49,10 @@ class Attending:
         self._steps.agent = self.agent
         self.agent.steps = self._steps
         self._bell = asyncio.Event()
+        self._taken: set[int] = set()
         self._asked: dict[str, asyncio.Future[Answer]] = {}
         self._pieces: list[str] = []
+        self._rest: list[dict[str, Any]] = []
         self._heard = asyncio.Event()
         added = {
             name
@@ -74,10 +74,14 @@ class Attending:
         """Write nothing more: another worker goes on from what is in the log."""
         self._store.abandon()
 
-    async def work(self, ticket: int) -> dict[str, Any]:
-        """Go on with an open turn, then run every turn up to this one; return what it came to."""
+    async def work(self, ticket: int, wishes: list[Wish]) -> dict[str, Any]:
+        """Go on with an open turn, then run every turn up to this one; return what it came to.
+
+        Args:
+            ticket: The number of the turn.
+            wishes: What is wanted of the session.
+        """
         agent, lasting = self.agent, self.session.brackets.turn_open
-        wishes = mailbox.open_wishes(self._worker.database, self.session.id)
         agent.on("agent/assistant-stream", self._piece)
         async with agent:
             try:
@@ -85,11 +89,12 @@ class Attending:
             except BaseException:
                 self._store.abandon()  # the agent would close the turn in the log, which is to go on
                 raise
-        return await self._result(ticket)
+        return await asyncio.to_thread(self._result, ticket)
 
     async def _turns(self, ticket: int, wishes: list[Wish], *, lasting: bool) -> None:
         agent = self.agent
         if lasting:
+            self._steps.go_on()
             self._steps.missing = pick_up(agent)
             if self._steps.missing is None:
                 agent.resume()
@@ -98,17 +103,17 @@ class Attending:
         async with anyio.create_task_group() as group:
             group.start_soon(self._listen)
             group.start_soon(self._tell)
+            group.start_soon(self._steps.record)
             await agent.idle()
             while self._next(ticket, wishes):
                 await agent.idle()
-                wishes = mailbox.open_wishes(self._worker.database, self.session.id)
+                wishes = await self._look()
+            self._rest = await self._steps.unrecorded()
             group.cancel_scope.cancel()
         await self._tell_rest()
-        self._store.check()
+        await self._store.flush()
         if self.session.read_only:
             raise SessionReadOnly(f"session {self.session.id} could not be written")
-        if not self.session.brackets.turn_open:
-            self._steps.forget()
         if isinstance(agent.model, ScriptedModel):
             agent.model.drop()  # the rest is for the turns to come
 
@@ -120,6 +125,16 @@ class Attending:
 
     # -- what is wanted ------------------------------------------------------------------------
 
+    def _wishes(self) -> list[Wish]:
+        """Return what is wanted and was not begun with; it stays on the list until it is in the log."""
+        found = mailbox.open_wishes(self._store.database, self.session.id)
+        return [wish for wish in found if wish.id not in self._taken]
+
+    async def _look(self) -> list[Wish]:
+        """Return what is wanted, while other sessions go on."""
+        found = await asyncio.to_thread(mailbox.open_wishes, self._store.database, self.session.id)
+        return [wish for wish in found if wish.id not in self._taken]
+
     async def _listen(self) -> None:
         with suppress(SessionLocked):  # the driver finds out with its next entry, too
             await self._fulfil()
@@ -130,11 +145,13 @@ class Attending:
                 await self._bell.wait()
             self._bell.clear()
             if self.agent.state is not State.IDLE:
-                for wish in mailbox.open_wishes(self._worker.database, self.session.id):
+                for wish in await self._look():
                     self._during(wish)
 
     def _during(self, wish: Wish) -> None:
-        """Fulfil what concerns a running turn; a prompt waits for its own."""
+        """Fulfil what concerns a running turn, if it still runs; a prompt waits for its own."""
+        if self.agent.state is State.IDLE:
+            return
         if wish.kind == "steer":
             self._put(wish, self.agent.steer)
         elif wish.kind == "abort":
@@ -149,7 +166,7 @@ class Attending:
         for last in [wish for wish in wishes if wish.kind == "abort"]:
             self._abort(last)
         if any(wish.kind == "abort" for wish in wishes):
-            wishes = mailbox.open_wishes(self._worker.database, self.session.id)
+            wishes = self._wishes()
         for wish in wishes:
             if wish.kind == "decide":
                 self._decide(wish)
@@ -174,26 +191,32 @@ class Attending:
 
     def _put(self, wish: Wish, how: Callable[[list[Message]], object]) -> None:
         """Bring the messages of a wish in; it is fulfilled in the transaction that writes them."""
-        self._store.along(wish.done)
+        self._taken.add(wish.id)
+        self._store.fulfil(wish.id)
         try:
             how(wish.messages())
         except (AppendRefused, ValueError) as error:
             refused = {"turn": 0, "reason": "refused", "text": "", "steps": 0, "error": str(error)}
-            mailbox.settle(self._worker.database, self.session.id, wish.id, refused)
+            mailbox.settle(self._store.database, self.session.id, wish.id, refused)
         finally:
-            self._store.along()
+            self._store.fulfil(None)
 
     def _abort(self, wish: Wish) -> None:
         """Cut the running turn off, and take what was wanted before and not yet begun off the list."""
         keep = bool(wish.body.get("keep_inbox"))
+        self._taken.add(wish.id)
+        runs = self.agent.state is not State.IDLE
+        if runs:
+            self._store.fulfil_at_end(wish.id)
         self.agent.abort(str(wish.body.get("reason", "user")), keep_inbox=keep)
-        db = self._worker.database
+        db = self._store.database
         if not keep:
-            for each in mailbox.open_wishes(db, self.session.id):
+            for each in self._wishes():
                 if each.id < wish.id and each.kind in ("prompt", "steer", "inject"):
                     gone = {"turn": 0, "reason": "discarded", "text": "", "steps": 0}
                     mailbox.settle(db, self.session.id, each.id, gone)
-        db.execute(*wish.done)
+        if not runs:
+            mailbox.fulfil(db, wish.id)
 
     # -- questions -----------------------------------------------------------------------------
 
@@ -218,7 +241,7 @@ class Attending:
                 else ApproveForSession() if said == "approve_for_session"
                 else Refuse(str(wish.body.get("reason", "")))
             )  # fmt: skip
-        self._worker.database.execute(*wish.done)
+        mailbox.fulfil(self._store.database, wish.id)
 
     # -- telling -------------------------------------------------------------------------------
 
@@ -249,9 +272,11 @@ class Attending:
         for some in portions(pieces):
             await self._worker.tell(self.session.id, some)
 
-    async def _result(self, ticket: int) -> dict[str, Any]:
-        """Say what every turn that was asked for so far came to, and return it for this one."""
-        db, entries = self._worker.database, self.session.entries
+    def _result(self, ticket: int) -> dict[str, Any]:
+        """Say what every turn that was asked for so far came to, give the session back, and return it."""
+        db, entries = self._store.database, self.session.entries
+        if not self.session.brackets.turn_open:
+            self._steps.forget()
         found: dict[str, Any] = {}
         sql = """SELECT id, ticket, result FROM turnchart.wishes WHERE session = %s AND ticket <= %s
             AND kind IN ('prompt', 'steer') AND done IS NOT NULL AND (result IS NULL OR ticket = %s)"""
@@ -268,7 +293,8 @@ class Attending:
                 mailbox.settle(db, self.session.id, id, come)
             if number == ticket:
                 found = cast("dict[str, Any]", come)
-        return found
+        self._store.release()
+        return found | {"journal": self._rest}
 
 
 def portions(pieces: list[str]) -> list[list[str]]:
@@ -277,9 +303,9 @@ def portions(pieces: list[str]) -> list[list[str]]:
     size = 0
     for piece in pieces:
         length = len(piece)
-        if length > LARGEST:
+        if length > mailbox.LARGEST:
             continue  # whoever reads the log sees it whole
-        if size + length > LARGEST:
+        if size + length > mailbox.LARGEST:
             portions.append([])
             size = 0
         portions[-1].append(piece)

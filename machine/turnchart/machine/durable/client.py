@@ -5,25 +5,32 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
 from turnchart.machine.chart import ON_GOING
 from turnchart.machine.durable import mailbox
-from turnchart.machine.durable.journal import APP, DurableError, alchemy_url, asked_for, dbos, serializer
+from turnchart.machine.durable.exchange import exchange, said
+from turnchart.machine.durable.journal import DurableError, alchemy_url, asked_for, dbos
+from turnchart.machine.durable.opening import opened
+from turnchart.machine.durable.sqlite_database import path_of
 from turnchart.machine.errors import TurnFailed
 from turnchart.machine.messages import Prompt, normalize_prompt_input
 from turnchart.machine.postgres import PostgresStore
-from turnchart.machine.postgres_database import PATIENCE, driver
+from turnchart.machine.postgres_database import PATIENCE
 from turnchart.machine.session import Session
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from psycopg import AsyncConnection
+    from sqlalchemy import Connection as Transaction
+
+LONGEST = 10.0
+"""Seconds after which a result is looked at that nobody told of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,61 +98,38 @@ class DurableAgent:
         flow: The name of the flow whose workers run its turns.
 
     Raises:
-        DurableError: If DBOS is not installed, or the address is no Postgres URL.
+        DurableError: If DBOS is not installed, or the address is that of no database.
     """
 
     def __init__(self, dsn: str, session: str, *, flow: str = "agent") -> None:
-        self._dbos = dbos()
-        self._url = alchemy_url(dsn)
+        dbos()
+        self._file = path_of(dsn)
+        if self._file is None:
+            alchemy_url(dsn)
         self._dsn, self.id, self._flow = dsn, session, flow
         self._results: dict[int, asyncio.Future[DurableTurn]] = {}
         self._readers: set[asyncio.Queue[dict[str, Any]]] = set()
-        self._ears: asyncio.Task[None] | None = None
-        self._over = False
+        self._looking: set[asyncio.Future[None]] = set()
+        self._stop: Callable[[], None] | None = None
 
     async def __aenter__(self) -> Self:
-        """Connect, and listen.
+        """Connect, and listen; the agents of a program share their connections.
 
         Raises:
             DurableError: If no worker ever used this database, or it cannot be reached.
         """
-        await asyncio.to_thread(self._connect)
-        hears = asyncio.Event()
-        self._ears = asyncio.create_task(self._hear(hears))
-        await hears.wait()
+        self._exchange = exchange(self._dsn)
+        await self._exchange.enter()
+        self._stop = self._exchange.listen(mailbox.channel(self.id), self._heard)
         return self
-
-    def _connect(self) -> None:
-        import sqlalchemy
-        from sqlalchemy.exc import OperationalError
-
-        self._away = OperationalError
-        self._engine = sqlalchemy.create_engine(self._url, pool_size=2, pool_pre_ping=True)
-        try:
-            with self._engine.connect() as db:
-                known = db.exec_driver_sql(
-                    "SELECT to_regclass('turnchart.wishes'), to_regclass('dbos.workflow_status')"
-                )
-                ready = None not in tuple(known.one())
-        except self._away as error:
-            self._engine.dispose()
-            raise DurableError(f"the database cannot be reached: {_said(error)}") from error
-        if not ready:
-            self._engine.dispose()
-            raise DurableError("no worker has used this database yet: start `turnchart worker` first")
-        self._client = self._dbos.DBOSClient(
-            system_database_engine=self._engine, serializer=serializer(), application_name=APP
-        )
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Disconnect; what was asked for goes on."""
-        self._over = True
-        if self._ears is not None:
-            await asyncio.gather(self._ears, return_exceptions=True)
-        await asyncio.to_thread(self._client.destroy)
-        await asyncio.to_thread(self._engine.dispose)
+        if self._stop is not None:
+            self._stop()
+        await self._exchange.leave()
 
     # -- asking --------------------------------------------------------------------------------
 
@@ -190,53 +174,63 @@ class DurableAgent:
         until = time.monotonic() + PATIENCE
         while True:
             try:
-                return await asyncio.to_thread(self._make_wish, values)
-            except self._away as error:
+                made: int = await asyncio.to_thread(self._exchange.work, partial(self._make_wish, values))
+            except self._exchange.away as error:
                 if time.monotonic() > until:
-                    raise DurableError(f"the database cannot be reached: {_said(error)}") from error
+                    raise DurableError(f"the database cannot be reached: {said(error)}") from error
+            else:
+                return made
             await asyncio.sleep(mailbox.PATIENCE)
 
-    def _make_wish(self, values: dict[str, Any]) -> int:
+    def _make_wish(self, values: dict[str, Any], db: Transaction) -> int:
         """Write a wish and put its turn into the queue, in one transaction; once, also when tried again."""
-        waking = values["kind"] in mailbox.WAKING
-        with self._engine.begin() as db:
-            made = db.exec_driver_sql(mailbox.MADE, values).one_or_none()
-            if made is not None:
-                return int(made[0])
-            id, ticket = db.exec_driver_sql(mailbox.MAKE, values).one()
-            if waking:
-                turn = asked_for(self._flow, self.id, ticket)
-                self._client.enqueue_in_transaction(db, turn, self.id, ticket)
-            db.exec_driver_sql("SELECT pg_notify(%s, %s)", (mailbox.BELL, self.id))
-        return int(id)
+        id, ticket, new = mailbox.make(db, values)
+        if new and values["kind"] in mailbox.WAKING:
+            turn = asked_for(self._flow, self.id, ticket)
+            self._exchange.client.enqueue_in_transaction(db, turn, self.id, ticket)
+        return id
 
     # -- hearing -------------------------------------------------------------------------------
 
     async def result(self, wish: int) -> DurableTurn:
         """Wait until the turn is over that read what was sent, and return what it came to."""
         future = self._results.setdefault(wish, asyncio.get_running_loop().create_future())
+        wait = 1.0
         while True:
             await self._look(wish)
-            done, _ = await asyncio.wait((future,), timeout=1.0)
+            done, _ = await asyncio.wait((future,), timeout=wait)
             if done:
                 return future.result()
+            wait = min(wait * 2, LONGEST)
 
     async def _look(self, wish: int) -> None:
-        sql = "SELECT result FROM turnchart.wishes WHERE id = %s AND result IS NOT NULL"
+        """Look whether a result is there; of a server that is away, what it says when it is back counts."""
+        text: str | None = None
+        with suppress(self._exchange.away):
+            text = await asyncio.to_thread(self._exchange.work, partial(mailbox.result, id=wish))
+        if text is not None:
+            self._came(wish, json.loads(text))
 
-        def look() -> str | None:
-            with suppress(self._away), self._engine.connect() as db:
-                found = db.exec_driver_sql(sql, (wish,)).one_or_none()
-                return None if found is None else str(found[0])
-            return None  # what the server says when it is there again, is looked at again
-
-        text = await asyncio.to_thread(look)
+    def _came(self, wish: int, raw: dict[str, Any]) -> None:
         future = self._results.get(wish)
-        if text is not None and future is not None and not future.done():
-            raw = json.loads(text)
+        if future is not None and not future.done():
             future.set_result(
                 DurableTurn(raw["turn"], raw["reason"], raw["text"], raw["steps"], raw.get("error", ""))
             )
+
+    def _heard(self, told: dict[str, Any]) -> None:
+        """Hear what a worker tells of the session; a result that is too long to be told is looked at."""
+        wish = told.get("result")
+        if wish in self._results and "came" in told:
+            self._came(wish, told["came"])
+        elif wish in self._results or "missed" in told:
+            for each in [wish] if wish else [id for id, came in self._results.items() if not came.done()]:
+                look = asyncio.ensure_future(self._look(each))
+                self._looking.add(look)
+                look.add_done_callback(self._looking.discard)
+        for piece in told.get("pieces", ()):
+            for queue in self._readers:
+                queue.put_nowait(piece)
 
     async def chunks(self) -> AsyncIterator[dict[str, Any]]:
         """Yield what models stream in this session from now on; nothing of it is kept.
@@ -254,7 +248,8 @@ class DurableAgent:
 
     async def session(self) -> Session:
         """Return the session as its log is now, to look at."""
-        return await asyncio.to_thread(lambda: Session(PostgresStore(self._dsn, self.id)))
+        shared = None if self._file is None else opened(self._dsn)
+        return await asyncio.to_thread(lambda: Session(PostgresStore(self._dsn, self.id, shared)))
 
     async def questions(self) -> Sequence[Asked]:
         """Return what the running turn asks a person and nobody has answered."""
@@ -270,28 +265,3 @@ class DurableAgent:
             elif entry.type == "turn/end":
                 open_.clear()
         return tuple(open_.values())
-
-    async def _hear(self, hears: asyncio.Event) -> None:
-        psycopg = driver()
-        while not self._over:
-            try:
-                async with await psycopg.AsyncConnection.connect(self._dsn, autocommit=True) as db:
-                    await db.execute(f"LISTEN {mailbox.channel(self.id)}")
-                    hears.set()
-                    await self._heard(db)
-            except psycopg.OperationalError:
-                await asyncio.sleep(0.2)  # the server is away; what is waited for is looked at as well
-
-    async def _heard(self, db: AsyncConnection[Any]) -> None:
-        while not self._over:  # a wait for the next one is never cut off: psycopg would close the connection
-            async for told in db.notifies(timeout=mailbox.PATIENCE):
-                said = json.loads(told.payload)
-                if "result" in said and said["result"] in self._results:
-                    await self._look(said["result"])
-                for piece in said.get("pieces", ()):
-                    for queue in self._readers:
-                        queue.put_nowait(piece)
-
-
-def _said(error: Exception) -> str:
-    return " ".join(str(getattr(error, "orig", error)).split())

@@ -58,7 +58,8 @@ def alchemy_url(dsn: str) -> str:
     scheme, found, rest = dsn.partition("://")
     if not found or scheme not in ("postgres", "postgresql"):
         raise DurableError(
-            f"durable turns need an address like postgres://user@host/database, not {dsn!r:.80}"
+            "durable turns need an address like postgres://user@host/database or sqlite:PATH, not"
+            f" {dsn!r:.80}"
         )
     return f"postgresql+psycopg://{rest}"
 

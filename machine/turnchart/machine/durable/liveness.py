@@ -4,30 +4,30 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import partial
 
-from turnchart.machine.postgres_database import driver
-
-if TYPE_CHECKING:
-    from psycopg import Connection
+from turnchart.machine.durable.opening import opened
+from turnchart.machine.errors import SessionError
+from turnchart.machine.postgres_database import Database
 
 _log = logging.getLogger("turnchart.durable")
 
-_BEAT: Final = """
-    INSERT INTO turnchart.writers AS w (key, name, lease) VALUES (%s, %s, %s * interval '1 s')
-    ON CONFLICT (key) DO UPDATE SET seen = clock_timestamp()"""
-_DEAD: Final = """
-    SELECT key FROM turnchart.writers
-    WHERE lease IS NOT NULL AND seen + lease < clock_timestamp() AND key <> %s"""
-_STILL: Final = """
-    SELECT FROM turnchart.writers
-    WHERE key = %s AND seen + lease < clock_timestamp() FOR UPDATE SKIP LOCKED"""
+
+BEATS = 5
+"""So often it beats within its lease."""
+_PREFIX = "turnchart-"
 
 
 def executor(key: int) -> str:
     """Return the id under which DBOS knows a worker."""
-    return f"turnchart-{key}"
+    return f"{_PREFIX}{key}"
+
+
+def _key(executor: str) -> int | None:
+    number = executor.removeprefix(_PREFIX)
+    return int(number) if number != executor and number.isdigit() else None
 
 
 class Liveness:
@@ -39,13 +39,22 @@ class Liveness:
         name: What it is called there.
         lease: Seconds after its last beat in which it counts as alive.
         take_over: Puts the turns of a dead executor back into the queue; called in the thread.
+        at_work: Returns the executors that have turns. One may have taken turns although it had been declared
+            dead, and have died before it could say that it lives: nobody knows it any more.
     """
 
     def __init__(
-        self, dsn: str, key: int, name: str, lease: float, take_over: Callable[[str], object]
+        self,
+        dsn: str,
+        key: int,
+        name: str,
+        lease: float,
+        take_over: Callable[[str], object],
+        at_work: Callable[[], Iterable[str]] = tuple,
     ) -> None:
         self._dsn, self._key, self._name, self._lease = dsn, key, name, lease
-        self._take_over = take_over
+        self._take_over, self._at_work = take_over, at_work
+        self._beats = 0
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="turnchart-heart", daemon=True)
 
@@ -59,37 +68,25 @@ class Liveness:
         self._thread.join()
 
     def _run(self) -> None:
-        psycopg = driver()
-        db: Connection[Any] | None = None
-        over = False
-        while not over:
-            try:
-                db = self._connected(db)
-                self._beat(db)
-            except psycopg.OperationalError as error:
-                _log.warning("the database cannot be reached: %s", " ".join(str(error).split()))
-                if db is not None:
-                    db.close()
-                db = None
-            except Exception:  # noqa: BLE001  # whatever it is, the heart has to go on
-                _log.exception("the turns of a dead worker could not be taken over")
-            over = self._over.wait(self._lease / 5)
-        if db is not None and not db.closed:
-            db.execute("UPDATE turnchart.writers SET seen = '-infinity' WHERE key = %s", (self._key,))
-            db.close()
+        with opened(self._dsn).used() as db:
+            over = False
+            while not over:
+                try:
+                    self._beat(db)
+                except (SessionError, db.psycopg.OperationalError) as error:
+                    _log.warning("the database cannot be reached: %s", " ".join(str(error).split()))
+                except Exception:  # noqa: BLE001  # whatever it is, the heart has to go on
+                    _log.exception("the turns of a dead worker could not be taken over")
+                over = self._over.wait(self._lease / BEATS)
+            with suppress(SessionError, db.psycopg.Error):  # else the lease says so
+                db.part(self._key)
 
-    def _connected(self, db: Connection[Any] | None) -> Connection[Any]:
-        if db is not None and not db.closed:
-            return db
-        fresh: Connection[Any] = driver().connect(
-            self._dsn, autocommit=True, application_name="turnchart-heart"
-        )
-        return fresh
-
-    def _beat(self, db: Connection[Any]) -> None:
-        db.execute(_BEAT, (self._key, self._name, self._lease))
-        for (key,) in db.execute(_DEAD, (self._key,)).fetchall():
-            with db.transaction():  # by one only, so that what it put back is not put back again
-                if db.execute(_STILL, (key,)).rowcount == 1:
-                    self._take_over(executor(key))
-                    db.execute("DELETE FROM turnchart.writers WHERE key = %s", (key,))
+    def _beat(self, db: Database) -> None:
+        db.beat(self._key, self._name, self._lease)
+        self._beats += 1
+        if self._beats % BEATS == 0:
+            at_work = [key for each in self._at_work() if (key := _key(each)) is not None]
+            for key in db.missing(at_work):
+                db.declare_dead(key, self._lease)
+        for key in db.dead(self._key):
+            db.bury(key, partial(self._take_over, executor(key)))

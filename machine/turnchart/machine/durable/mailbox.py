@@ -12,12 +12,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
-from typing import Any, Final, Literal, LiteralString, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, LiteralString, NamedTuple
 
 from turnchart.machine.entries import Entry, Frozen, encode
 from turnchart.machine.messages import Message, message
-from turnchart.machine.postgres import Statement
-from turnchart.machine.postgres_database import LOCK_CLASS, Database, has_table
+from turnchart.machine.postgres_database import Database
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection as Transaction
 
 Kind = Literal["prompt", "steer", "inject", "abort", "decide"]
 WAKING: Final = ("prompt", "steer")
@@ -26,6 +28,8 @@ PATIENCE: Final = 0.2
 """Seconds after which who listens looks whether it should end."""
 BELL: Final = "turnchart"
 """The channel on which the id of a session is told that has a new wish."""
+LARGEST: Final = 6000
+"""Bytes that are told at once; a notification takes 8,000."""
 
 _SCHEMA: Final[tuple[LiteralString, ...]] = (
     "CREATE TABLE turnchart.tickets (session text PRIMARY KEY, last bigint NOT NULL)",
@@ -45,6 +49,13 @@ MADE: Final = "SELECT id FROM turnchart.wishes WHERE token = %(token)s"
 _OPEN: Final = """
     SELECT id, ticket, kind, body FROM turnchart.wishes WHERE session = %s AND done IS NULL ORDER BY id"""
 
+_MAKE_IN_FILE: Final = (
+    """INSERT INTO turnchart_tickets AS k VALUES (:session, :more)
+        ON CONFLICT (session) DO UPDATE SET last = k.last + :more RETURNING last""",
+    """INSERT INTO turnchart_wishes (session, ticket, kind, body, token)
+        VALUES (:session, :ticket, :kind, :body, :token) RETURNING id""",
+)
+
 
 class Wish(NamedTuple):
     """One thing that somebody wants of a session.
@@ -62,11 +73,6 @@ class Wish(NamedTuple):
     body: Mapping[str, Any]
 
     @property
-    def done(self) -> Statement:
-        """Takes it off the list."""
-        return ("UPDATE turnchart.wishes SET done = now() WHERE id = %s", (self.id,))
-
-    @property
     def message_id(self) -> str:
         """The id of its first message in the conversation."""
         return f"w{self.id}"
@@ -82,11 +88,44 @@ class Wish(NamedTuple):
 
 def prepare(db: Database) -> None:
     """Make the tables where there are none."""
-    with db.alone() as connection:
-        connection.execute("SELECT pg_advisory_xact_lock(%s, 0)", (LOCK_CLASS,))  # others may be at it, too
-        if not has_table(connection, "wishes"):
-            for statement in _SCHEMA:
-                connection.execute(statement)
+    db.make_tables("wishes", _SCHEMA)
+
+
+def make(db: Transaction, values: Mapping[str, Any]) -> tuple[int, int, bool]:
+    """Make a wish in somebody's transaction, once for its token, and ring the bell.
+
+    Returns:
+        Its id, its ticket, and whether it is new.
+    """
+    if db.dialect.name == "sqlite":
+        return _make_in_file(db, values)
+    made = db.exec_driver_sql(MADE, values).one_or_none()
+    if made is not None:
+        return int(made[0]), 0, False
+    id, ticket = db.exec_driver_sql(MAKE, values).one()
+    db.exec_driver_sql("SELECT pg_notify(%s, %s)", (BELL, values["session"]))
+    return int(id), int(ticket), True
+
+
+def _make_in_file(db: Transaction, values: Mapping[str, Any]) -> tuple[int, int, bool]:
+    token = (values["token"],)
+    made = db.exec_driver_sql("SELECT id FROM turnchart_wishes WHERE token = ?", token).one_or_none()
+    if made is not None:
+        return int(made[0]), 0, False
+    tickets, wishes = _MAKE_IN_FILE
+    (ticket,) = db.exec_driver_sql(tickets, dict(values)).one()
+    (id,) = db.exec_driver_sql(wishes, {**values, "ticket": ticket}).one()
+    sql = "INSERT INTO turnchart_told (channel, payload, at) VALUES (?, ?, now())"
+    db.exec_driver_sql(sql, (BELL, values["session"]))
+    return int(id), int(ticket), True
+
+
+def result(db: Transaction, id: int) -> str | None:
+    """Return what a wish came to, as JSON; None before."""
+    mark, schema = ("?", "turnchart_") if db.dialect.name == "sqlite" else ("%s", "turnchart.")
+    sql = f"SELECT result FROM {schema}wishes WHERE id = {mark} AND result IS NOT NULL"
+    found = db.exec_driver_sql(sql, (id,)).one_or_none()
+    return None if found is None else str(found[0])
 
 
 def open_wishes(db: Database, session: str) -> list[Wish]:
@@ -95,18 +134,16 @@ def open_wishes(db: Database, session: str) -> list[Wish]:
     return [Wish(id, ticket, kind, json.loads(body)) for id, ticket, kind, body in rows]
 
 
+def fulfil(db: Database, id: int) -> None:
+    """Take a wish off the list that becomes no entry."""
+    db.execute("UPDATE turnchart.wishes SET done = now() WHERE id = %s", (id,))
+
+
 def settle(db: Database, session: str, id: int, result: Mapping[str, Any]) -> None:
     """Say what a wish came to, to whoever waits for that."""
     text = json.dumps(result)
-    db.transact(
-        (
-            (
-                "UPDATE turnchart.wishes SET result = %s, done = coalesce(done, now()) WHERE id = %s",
-                (text, id),
-            ),
-            ("SELECT pg_notify(%s, %s)", (channel(session), json.dumps({"result": id}))),
-        )
-    )
+    told = f'{{"result":{id},"came":{text}}}' if len(text) < LARGEST else f'{{"result":{id}}}'
+    db.settle(id, text, channel(session), told)
 
 
 def channel(session: str) -> str:

@@ -1,11 +1,13 @@
-"""The steps of a turn in the journal of DBOS."""
+"""The steps of a turn: what each came to is in the session, and the journal of DBOS says where."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from turnchart.machine.durable.stepping import Stepping
+from turnchart.machine.durable.grouped import place
+from turnchart.machine.durable.stepping import STEPS, Stepping
 from turnchart.machine.entries import Frozen, decode, encode
 from turnchart.machine.messages import content_blocks
 from turnchart.machine.points import ToolOutcome
@@ -13,21 +15,23 @@ from turnchart.machine.points import ToolOutcome
 if TYPE_CHECKING:
     from dbos import DBOS
 
+    from turnchart.machine.durable.grouped import GroupedStore
     from turnchart.machine.outfit import Outfit
-    from turnchart.machine.postgres import PostgresStore
 
 T = TypeVar("T")
 
 WRITTEN = 2
 """So many entries the row of an answer writes: it, and the end of its step where it asks for nothing."""
+LINGER = 0.05
+"""Seconds for which steps are gathered before the journal is told of them."""
 
 
 class JournaledSteps(Stepping):
-    """Runs each step as one of DBOS, whose journal says what it was and where its entry is.
+    """Runs each step, and keeps what it came to in the session, where whoever goes on with the turn finds it.
 
-    The whole of what a step came to is in the session: the answer in its log, the outcome of a tool beside it
-    until the result can be written in the model's order. So the journal stays small, and a step of another
-    process that is in the journal is passed over: what it came to is known already.
+    The answer is in its log, the outcome of a tool beside it until the result can be written in the model's
+    order. The journal of DBOS is told of every step, several at once, and nobody waits for that; what is left
+    at the end goes with the result of the workflow. What is known of a step is asked of the session alone.
 
     Attributes:
         agent: Whose steps these are; set before the first.
@@ -35,42 +39,40 @@ class JournaledSteps(Stepping):
 
     agent: Outfit
 
-    def __init__(self, store: PostgresStore, dbos: type[DBOS]) -> None:
+    def __init__(self, store: GroupedStore, dbos: type[DBOS]) -> None:
         super().__init__()
         self._store = store
         self._dbos = dbos
-        self._kept = {key: _outcome(line) for key, line in store.kept().items()}
+        self._kept: dict[str, str] = {}
+        self._notes: list[dict[str, Any]] = []
+        self._noted = asyncio.Event()
+        self._noting = asyncio.Lock()
+
+    def go_on(self) -> None:
+        """Look up what the steps of an open turn came to that another process began."""
+        self._kept = self._store.kept()
 
     async def run(self, name: str, key: str, fn: Callable[[], Awaitable[T]]) -> T:
         """Run one step; see ``StepRunner.run``."""
-        came: list[T] = []
-        broke: list[BaseException] = []
-
-        async def body() -> dict[str, Any]:
-            try:
-                came.append(await fn())
-            except Exception as error:  # noqa: BLE001  # raised again below, as the object that it is
-                broke.append(error)
-                return {"step": name, "key": key, "failed": type(error).__name__}
-            return {"step": name, "key": key, **self._keep(key, came[0])}
-
-        while not came and not broke:  # what is in the journal already is passed over, one step a call
-            try:
-                await self._dbos.run_step_async({"name": "step"}, body)
-            except BaseException:
-                # No abort of the turn: the workflow is not ours any more, or this process ends. So whoever
-                # goes on with the turn must not find it closed.
-                if self.agent.turning.cause is None:
-                    self._store.abandon()
-                raise
-        if broke:
-            raise broke[0]
-        return came[0]
+        if name not in STEPS.values():
+            await self._store.flush()  # what it is to do is in the log before it does it
+        try:
+            came = await fn()
+        except Exception as error:
+            self._note({"step": name, "key": key, "failed": type(error).__name__})
+            raise
+        self._note({"step": name, "key": key, **self._keep(key, came)})
+        if self.agent.chains or isinstance(came, Frozen):
+            await self._store.flush()  # a hook may keep the program from writing, and take its time
+        return came
 
     def _keep(self, key: str, value: object) -> dict[str, Any]:
         if isinstance(value, ToolOutcome):
             self._store.keep(self._place(key), encode(_json(value)))
             return {"usage": dict(value.usage)} if value.usage else {}
+        if isinstance(value, Frozen):
+            self.keep(key, value)
+            return {}
         entries, message = self.agent.session.entries, self.agent.turning.message
         for entry in reversed(entries[-WRITTEN:]):
             if entry.type == "assistant/message" and message is not None:
@@ -80,16 +82,68 @@ class JournaledSteps(Stepping):
 
     def kept(self, call_id: str) -> ToolOutcome | None:
         """Return what a tool came to; see ``StepRunner.kept``."""
-        return self._kept.pop(self._place(call_id), None)
+        line = self._kept.pop(self._place(call_id), None) if self._kept else None
+        return None if line is None else _outcome(line)
+
+    def known(self, key: str) -> Frozen | None:
+        """Return what a step came to; see ``Stepping.known``."""
+        line = self._kept.pop(key, None) if self._kept else None
+        return None if line is None else decode(line)
+
+    def keep(self, key: str, value: Frozen) -> None:
+        """Keep what was done; it becomes safe with what is written next."""
+        self._store.keep(key, encode(value))
 
     def _place(self, call_id: str) -> str:
-        """Return what names a call in the session: a model may give the ids of earlier turns again."""
         now = self.agent.turning
-        return f"{now.number}.{now.step}.{call_id}"
+        return place(now.number, now.step, call_id)
 
     def forget(self) -> None:
         """Remove the outcomes of turns that are over; while the session is ours."""
         self._store.forget()
+
+    # -- the journal ---------------------------------------------------------------------------
+
+    def _note(self, note: dict[str, Any]) -> None:
+        self._notes.append(note)
+        self._noted.set()
+
+    async def record(self) -> None:
+        """Tell the journal of steps until cancelled.
+
+        Raises:
+            Exception: If the workflow is not ours any more: it was cancelled, or goes on elsewhere.
+        """
+        while True:
+            await self._noted.wait()
+            await asyncio.sleep(LINGER)
+            await self.recorded()
+
+    async def recorded(self) -> None:
+        """Wait until the journal knows of all steps so far."""
+        async with self._noting:
+            self._noted.clear()
+            while self._notes:
+                notes, self._notes = self._notes, []
+                await self._write(notes)
+
+    async def unrecorded(self) -> list[dict[str, Any]]:
+        """Return the steps that the journal is told of no more."""
+        async with self._noting:
+            notes, self._notes = self._notes, []
+            return notes
+
+    async def _write(self, notes: list[dict[str, Any]]) -> None:
+        """Put a record into the journal; those of another process are passed over, one a call."""
+        written = False
+
+        async def body() -> list[dict[str, Any]]:
+            nonlocal written
+            written = True
+            return notes
+
+        while not written:
+            await self._dbos.run_step_async({"name": "steps"}, body)
 
 
 def _json(outcome: ToolOutcome) -> Frozen:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
@@ -12,11 +13,14 @@ from typing import TYPE_CHECKING, Any, Self
 from turnchart.machine.driver import first_error
 from turnchart.machine.durable import mailbox
 from turnchart.machine.durable.attending import Attending
+from turnchart.machine.durable.grouped import Group, GroupedStore
 from turnchart.machine.durable.journal import APP, VERSION, WORKFLOW, alchemy_url, dbos, queue_of, serializer
 from turnchart.machine.durable.liveness import Liveness, executor
+from turnchart.machine.durable.mailbox import Wish
+from turnchart.machine.durable.opening import engine_of, opened
+from turnchart.machine.durable.sqlite_database import LOOK, Ear, path_of
 from turnchart.machine.errors import SessionLocked, SessionReadOnly, named_text_of
 from turnchart.machine.picking_up import LastingSession
-from turnchart.machine.postgres import PostgresStore
 from turnchart.machine.postgres_database import Database, database, driver
 
 if TYPE_CHECKING:
@@ -29,6 +33,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("turnchart.durable")
 
+LANES = 4
+"""Connections over which sessions are opened and results told, so that none waits long for another."""
+
 
 class Worker:
     """Runs the turns of the sessions of one flow, as ``async with Worker(...):`` in an asyncio program.
@@ -36,7 +43,8 @@ class Worker:
     A process has one worker. Its turns go on elsewhere when it ends, however it ends.
 
     Args:
-        dsn: The address of a Postgres database, ``postgres://user@host/name``.
+        dsn: The address of a Postgres database, ``postgres://user@host/name``, or of a file of this machine,
+            ``sqlite:PATH``.
         make: Makes the agent of a session, the same in every worker; called once a turn.
         flow: The name of the flow; workers with the same one share its queue.
         concurrency: How many turns it runs at once.
@@ -46,7 +54,7 @@ class Worker:
         about: What a session says of the flow that it is used with, ``Flow.info``.
 
     Raises:
-        DurableError: If DBOS is not installed, or the address is no Postgres URL.
+        DurableError: If DBOS is not installed, or the address is none of those.
     """
 
     def __init__(
@@ -62,12 +70,15 @@ class Worker:
         about: Mapping[str, str] | None = None,
     ) -> None:
         self._dbos = dbos().DBOS
-        self._url = alchemy_url(dsn)
         self.dsn, self.flow, self.make = dsn, flow, make
         self._concurrency, self._lease, self._version, self._poll = concurrency, lease, version, poll
         self.about = about
-        self.database: Database = database(dsn)
+        self._file = path_of(dsn)
+        self._url = alchemy_url(dsn) if self._file is None else f"sqlite:///{self._file}"
+        self.database: Database = database(dsn) if self._file is None else opened(dsn)
         self.running: dict[str, Attending] = {}
+        self._group: Group | None = None
+        self._lanes: list[Database] = []
         self._tasks: set[asyncio.Task[Any]] = set()
         self._heart: Liveness | None = None
         self._side: AsyncConnection[Any] | None = None
@@ -83,11 +94,16 @@ class Worker:
         db.enter()
         key = db.be_writer()
         mailbox.prepare(db)
+        self._group = Group(db)
+        self._lanes = [db.another() for _ in range(LANES)]
+        for lane in self._lanes:
+            lane.enter()
         self._dbos(
             config={
                 "name": APP, "system_database_url": self._url, "executor_id": executor(key),
                 "application_version": self._version, "serializer": serializer(), "log_level": "WARNING",
                 "sys_db_pool_size": 10,
+                "system_database_engine": None if self._file is None else engine_of(self.dsn),
             }
         )  # fmt: skip
 
@@ -101,7 +117,7 @@ class Worker:
             queue_of(self.flow), partition_concurrency=1, worker_concurrency=self._concurrency,
             polling_interval_sec=self._poll, on_conflict="always_update",
         )  # fmt: skip
-        self._heart = Liveness(self.dsn, key, db.name, self._lease, self._take_over)
+        self._heart = Liveness(self.dsn, key, db.name, self._lease, self._take_over, self._at_work)
         self._heart.start()
         self._ears = asyncio.create_task(self._hear())
         return self
@@ -121,10 +137,21 @@ class Worker:
         if self._heart is not None:
             await asyncio.to_thread(self._heart.stop)
         await asyncio.to_thread(self._dbos.destroy, destroy_registry=True)
+        # DBOS made the threads of this loop its own, and has ended them; the program may go on.
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor())
         if self._side is not None:
             await self._side.close()
-        db = self.database
-        db.leave()
+        if self._group is not None:
+            self._group.close()
+        for lane in (*self._lanes, self.database):
+            lane.leave()
+
+    def _at_work(self) -> set[str]:
+        """Return the executors that have turns."""
+        found = self._dbos.list_workflows(
+            status="PENDING", name=WORKFLOW, load_input=False, load_output=False
+        )
+        return {each.executor_id for each in found if each.executor_id is not None}
 
     def _take_over(self, dead: str) -> None:
         """Put the turns of a worker that is dead back into the queue."""
@@ -147,7 +174,7 @@ class Worker:
         except SessionLocked as lost:
             # Another worker goes on with this turn: what becomes of it is not ours to say.
             raise asyncio.CancelledError(str(lost)) from lost
-        except (SessionReadOnly, driver().Error) as broken:
+        except (SessionReadOnly, self.database.psycopg.Error) as broken:
             _log.warning("turn %d of %s is put back into the queue: %s", ticket, session, broken)
             await self._put_back(f"{session}:{ticket}")
             raise asyncio.CancelledError(str(broken)) from broken
@@ -171,29 +198,50 @@ class Worker:
             mailbox.settle(self.database, session, id, failed)
 
     async def _attend(self, id: str, ticket: int) -> dict[str, Any]:
-        store = PostgresStore(self.dsn, id)
-        while True:
-            try:
-                store.lock()
-                break
-            except SessionLocked:  # by a worker that is about to leave it, or whose lease still runs
-                await asyncio.sleep(self._lease / 20)
+        assert self._group is not None, "a worker that takes turns is open"
+        store = GroupedStore(self._lanes[hash(id) % LANES], id, self._group)
         try:
-            attending = Attending(self, store, self.make, LastingSession(store))
+            session, wishes = await self._opened(store)
+            attending = Attending(self, store, self.make, session)
             self.running[id] = attending
             try:
-                return await attending.work(ticket)
+                return await attending.work(ticket, wishes)
             except BaseExceptionGroup as many:
                 raise first_error(many) from None
             finally:
                 self.running.pop(id, None)
         finally:
-            store.close()
+            store.release()
+
+    async def _opened(self, store: GroupedStore) -> tuple[LastingSession, list[Wish]]:
+        """Become the writer of a session, and return it, with what is wanted of it."""
+
+        def open_() -> tuple[LastingSession, list[Wish]]:
+            store.lock()
+            return LastingSession(store), mailbox.open_wishes(store.database, store.id)
+
+        while True:
+            try:
+                return await asyncio.to_thread(open_)
+            except SessionLocked:  # by a worker that is about to leave it, or whose lease still runs
+                await asyncio.sleep(self._lease / 20)
 
     # -- hearing and telling -----------------------------------------------------------------------
 
     async def _hear(self) -> None:
         """Hear at once of what is wanted of the sessions that are worked on."""
+        await (self._hear_server() if self._file is None else self._hear_file(self._file))
+
+    async def _hear_file(self, path: str) -> None:
+        ear = Ear(path)
+        while not self._stopping:
+            for channel, session in ear.heard():
+                if channel == mailbox.BELL and session in self.running:
+                    self.running[session].ring()
+            await asyncio.sleep(LOOK)
+        ear.close()
+
+    async def _hear_server(self) -> None:
         psycopg = driver()
         while not self._stopping:
             with suppress(psycopg.OperationalError):
@@ -209,6 +257,10 @@ class Worker:
 
     async def tell(self, session: str, pieces: list[str]) -> None:
         """Tell the readers of a session what is not kept; each piece is JSON of at most 6,000 bytes."""
+        if self._file is not None:
+            channel, told = mailbox.channel(session), f'{{"pieces":[{",".join(pieces)}]}}'
+            await asyncio.to_thread(self.database.tell, channel, told)
+            return
         psycopg = driver()
         try:
             side = self._side

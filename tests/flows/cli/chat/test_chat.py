@@ -149,6 +149,18 @@ async def test_a_question_is_answered_in_the_line(at: Any, typed: str, outcome: 
         assert "too loud" in it.outcomes("tool/result", "message")[0]["content"][0]["text"]
 
 
+async def test_the_line_behind_an_answer_steers_however_soon_it_comes(at: Any) -> None:
+    async with chatting(at, ASKS, "done", permissions=ASK) as it:
+        at.type("go\r")
+        await it.until_entry("approval/asked")
+        it.chat.said("y", later=False)
+        it.chat.said("quickly", later=False)
+        await it.until_entry("turn/end")
+        at.type("\x04")
+    assert it.said == ["go", "quickly"]
+    assert it.shown.count("[y]es") == 1
+
+
 async def test_a_line_that_was_begun_is_no_answer(at: Any) -> None:
     async with chatting(at, ASKS, "done", permissions=ASK) as it:
         held = anyio.Event()

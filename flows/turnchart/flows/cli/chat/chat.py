@@ -187,6 +187,7 @@ class Chat:
             self.note(f"  {CHOICES}")
         else:
             self._transcript.line(f"  {text.strip()}", "user")
+            self._asked = None  # the next line is no answer, however soon it comes
             asked.give(answer)
 
     # -- carrying out ----------------------------------------------------------------------------

@@ -1,0 +1,34 @@
+"""User and password that stand in an address. Clients log addresses, so they get them apart. Pure."""
+
+from dataclasses import dataclass, field
+from urllib.parse import unquote, urlsplit
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """Who logs in somewhere, by HTTP's basic authentication."""
+
+    user: str
+    password: str = field(repr=False)
+    written: str = field(default="", repr=False, compare=False)
+    """The password as it stands in the address, where that is not how it is sent."""
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What no message may show."""
+        return tuple(dict.fromkeys(each for each in (self.password, self.written) if each))
+
+
+def login_of(url: str) -> Login | None:
+    """Return who logs in at an address; None for nobody."""
+    parts = urlsplit(url)
+    if "@" not in parts.netloc:
+        return None
+    password = parts.password or ""
+    return Login(unquote(parts.username or ""), unquote(password), password)
+
+
+def without_login(url: str) -> str:
+    """Return an address without user and password."""
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
