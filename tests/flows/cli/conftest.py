@@ -2,6 +2,7 @@
 
 import io
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,6 +22,14 @@ class Ended(NamedTuple):
 
 
 Cli = Callable[..., Ended]
+
+
+@pytest.fixture
+def hangs_up() -> Iterator[None]:
+    """Let this process hear of a terminal that is gone, also where whoever runs the tests ignores that."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.fixture

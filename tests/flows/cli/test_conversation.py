@@ -107,6 +107,7 @@ async def test_an_interrupt_cuts_the_turn_off() -> None:
         assert came(agent) == [(1, "aborted", CAUSE)]
 
 
+@pytest.mark.usefixtures("hangs_up")
 @pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGHUP])
 async def test_who_ends_the_process_ends_the_turn_and_its_tools_first(by: signal.Signals) -> None:
     model = ScriptedModel([Reply(tool_calls=[ToolCall("wait")])])

@@ -138,7 +138,7 @@ def started(code: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no device that is always full")
-@pytest.mark.parametrize("arguments", [["flows"], ["check", "demo"], ["schema"], ["sessions", "list"]])
+@pytest.mark.parametrize("arguments", [["flows"], ["check", "demo"], ["schema"], ["hook", "list"]])
 def test_a_full_disk_is_no_crash(arguments: list[str]) -> None:
     ended = started(f"os.dup2(os.open('/dev/full', os.O_WRONLY), 1)\nmain({arguments!r})")
     assert (ended.returncode, ended.stderr) == (1, "turnchart: No space left on device\n")

@@ -103,6 +103,7 @@ def test_a_run_keeps_its_session_there_and_says_how_it_is_read(cli: Cli, project
     assert len(list((project / "logs").glob("*.log"))) == 2
 
 
+@pytest.mark.usefixtures("renderer")
 def test_the_commands_find_it_by_its_flow(cli: Cli, project: Path) -> None:
     cli("run", "drawer.yaml", "hello there", "--session", "one")
     flow = ("--flow", "drawer.yaml")
@@ -164,6 +165,7 @@ def test_show_and_schema_know_it(cli: Cli, project: Path) -> None:
     assert "drawer" not in cli("check", "drawer.yaml").out.replace("drawer.yaml", "")
 
 
+@pytest.mark.usefixtures("renderer")
 def test_a_plug_in_of_the_command_line_is_named_there_again(
     cli: Cli, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -80,6 +80,7 @@ def test_a_browser_that_cannot_be_opened_is_said(cli: Cli, monkeypatch: pytest.M
     assert (ended.code, ended.err) == (0, "no browser could be opened; open it by hand\n")
 
 
+@pytest.mark.usefixtures("hangs_up")
 @pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGHUP])
 def test_who_ends_the_process_ends_the_server(
     cli: Cli, opened: list[str], monkeypatch: pytest.MonkeyPatch, by: signal.Signals

@@ -232,6 +232,7 @@ async def test_a_signal_from_outside_is_ctrl_c(at: Any) -> None:
     assert it.outcomes("turn/end", "cause") == ["user"]
 
 
+@pytest.mark.usefixtures("hangs_up")
 @pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGHUP])
 async def test_who_ends_the_process_ends_the_turn_and_its_tools_first(at: Any, by: signal.Signals) -> None:
     async with chatting(at, Reply(tool_calls=[ToolCall("wait")])) as it:
