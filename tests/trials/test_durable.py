@@ -235,7 +235,8 @@ SESSIONS, TURNS = (200, 3) if FULL else (30, 2)
 
 async def test_two_workers_share_many_sessions(dsn: str, store: str) -> None:
     with workers() as running:
-        running += [Process(dsn, store=store), Process(dsn, store=store)]
+        # Neither may be so quick that nothing is left for the other when that looks next.
+        running += [Process(dsn, store=store, pause=0.05, count=5) for _ in range(2)]
         for each in running:
             each.says("ready")
         await load(store, SESSIONS, TURNS)
