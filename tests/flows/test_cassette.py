@@ -54,6 +54,17 @@ async def test_what_was_recorded_plays_the_same_conversation(tmp_path: Path) -> 
     assert again[0].startswith("3, and [redacted OWN_API_KEY] and [redacted")
 
 
+async def test_a_key_that_begins_another_hides_no_less_of_that(tmp_path: Path) -> None:
+    keys = {"A_TOKEN": "abcdefgh12", "B_TOKEN": "abcdefgh12andmore"}
+    tape = Cassette(tmp_path / "tape.yaml", env=keys)
+    async with tape.attach(
+        Agent(ScriptedModel([f"it is {keys['B_TOKEN']}, not {keys['A_TOKEN']}"]))
+    ) as agent:
+        await agent.prompt("go")
+    tape.write()
+    assert "it is [redacted B_TOKEN], not [redacted A_TOKEN]" in tape.path.read_text("utf-8")
+
+
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_a_recorded_model_keeps_the_contract(backend: str, tmp_path: Path) -> None:
     tape = Cassette(tmp_path / "tape.yaml", env={})

@@ -134,3 +134,29 @@ def test_a_real_stub_does_not_reach_it(opened: Path, capsys: pytest.CaptureFixtu
     with pytest.raises(SystemExit) as end:
         main(["test", "flow.test.yaml", "--trust"])
     assert end.value.code == 0, capsys.readouterr().out
+
+
+@pytest.mark.parametrize("cwd", ["../open", "sub"])
+def test_a_program_that_would_start_there_starts_in_the_root_of_a_test(
+    opened: Path, capsys: pytest.CaptureFixture[str], cwd: str
+) -> None:
+    from turnchart.flows.cli import main
+
+    Path("sub").mkdir()
+    tool = f"{{use: shell, with: {{cwd: {cwd}, outside: [../open]}}}}"
+    Path("flow.yaml").write_text(f"version: 1\nmodel: test\ntools: [{tool}]\n")
+    Path("flow.test.yaml").write_text(
+        "version: 1\nflow: flow.yaml\ntests:\n"
+        "  - name: elsewhere\n    prompt: go\n    approve: all\n"
+        "    model: [{call: shell, args: {command: pwd}}, done]\n"
+        "    tools: {shell: {real: true}}\n"
+        "    expect: {calls: [{tool: shell, outcome: ok}]}\n"
+    )
+    with pytest.raises(SystemExit) as end:
+        main(["test", "flow.test.yaml", "--trust"])
+    assert end.value.code == 0, capsys.readouterr()
+
+
+def test_what_can_be_no_path_is_listed_as_it_stands(write: Write) -> None:
+    write('version: 1\ntools: [{use: read_file, with: {outside: ["a\\0b"]}}]\n')
+    assert [reach.what for reach in reaches_of(examine("flow.yaml"))] == ["a\0b to read_file"]

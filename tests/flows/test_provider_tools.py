@@ -102,6 +102,7 @@ def test_providers_keep_to_what_they_are_said_to_keep_to(provider: str, option: 
         ("anthropic:claude-sonnet-5", "allowed_domains: [a.org], blocked_domains: [b.org]", [(3, 70)]),
         ("anthropic:claude-sonnet-5", "external_web_access: false", [(3, 33)]),
         ("openai:gpt-5.2", "max_uses: 2", [(3, 33)]),
+        ("openai:gpt-5.2", "max_uses: 1", [(3, 33)]),
         ("openai:gpt-5.2", "allowed_domains: [a.org], blocked_domains: [b.org]", []),
         ("openai:gpt-5.2", "external_web_access: true, search_context_size: low", []),
         ("google:gemini-flash-latest", "allowed_domains: [a.org], max_uses: 2", [(3, 33), (3, 59)]),

@@ -9,6 +9,7 @@ from turnchart.flows.secrets import SECRET, masked
         "sk-ant-api03-abcdefghijklmnop", "ghp_" + "a" * 30, "glpat-" + "a" * 20, "xoxb-1234567890-abc",
         "AKIA" + "A" * 16, "AIza" + "a" * 35, "hf_" + "a" * 30, "-----BEGIN RSA PRIVATE KEY-----",
         "Authorization: Bearer " + "a" * 20, "https://ann:pass-word@host/v1",
+        "https://abcdef0123456789@host/v1",
     ],
 )  # fmt: skip
 def test_what_looks_like_a_secret_is_masked(text: str) -> None:

@@ -44,6 +44,20 @@ def test_nothing_is_made_before_somebody_agrees(write: Write) -> None:
     assert load_flow("flow.yaml", trust=True).agent().name == "flow"
 
 
+def test_a_hook_that_a_tool_or_another_hook_shares_is_asked_about(write: Write) -> None:
+    hook = "{run: [sh, -c, exit 0]}"
+    write(f"version: 1\nhooks: {{pre_tool: [{hook}], post_tool: [{hook}]}}\n", "house.yaml")
+    write("version: 1\nextends: house.yaml\nmodel: test\n", "inner.yaml")
+    write(
+        "version: 1\nextends: house.yaml\nmodel: test\n"
+        "tools: [{use: agent, as: helper, with: {file: inner.yaml}}]\n"
+    )
+    for point in ("pre_tool", "post_tool"):
+        with pytest.raises(NotTrusted, match="this flow starts sh -c 'exit 0'"):
+            load_flow("flow.yaml").hooks(point)
+        assert len(load_flow("flow.yaml", trust=True).hooks(point)) == 1
+
+
 def test_a_flow_that_reaches_nothing_needs_no_trust(write: Write) -> None:
     write("version: 1\nmodel: test\ntools: [shell]\n")
     flow = load_flow("flow.yaml")

@@ -250,3 +250,13 @@ async def test_a_value_that_only_the_program_was_handed_is_not_kept(monkeypatch:
         verdict = await run_chain("pre_tool", CALL, [command], world=world)
         assert verdict.trace[0].stderr == "with [redacted PASS] and 1"
         assert "hush" not in f"{verdict.trace} {verdict.decision}"
+
+
+async def test_no_value_of_its_environment_is_kept_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OUR_KEY", "first line\nsecond line")
+    wrote = "hush-hush-longer, hush-hush, second line"
+    command = Command(
+        "pre_tool", ("check",), env={"A": "hush-hush", "B": "hush-hush-longer"}, env_from={"KEY": "OUR_KEY"}
+    )
+    verdict = await run_chain("pre_tool", CALL, [command], world=World(Finished("", 0, wrote)))
+    assert verdict.trace[0].stderr == "[redacted B], [redacted A], [redacted KEY]"

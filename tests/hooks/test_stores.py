@@ -113,6 +113,45 @@ class OpensAll:
         return MemoryStore()
 
 
+class OpensStatic:
+    """Opens without an object."""
+
+    @staticmethod
+    def open(id: str) -> Store:
+        return MemoryStore(id)
+
+
+class OpensClass:
+    """Opens by its class."""
+
+    @classmethod
+    def open(cls, id: str) -> Store:
+        return MemoryStore(id)
+
+
+class OpensMore:
+    """Opens with more that has defaults."""
+
+    def open(self, id: str, mode: str = "r", *rest: str, quick: bool = False) -> Store:
+        return MemoryStore(id)
+
+
+class NeedsMore:
+    """Opens with more that nobody gives."""
+
+    def open(self, id: str, *, mode: str) -> Store:
+        return MemoryStore(id)
+
+
+@pytest.mark.parametrize("target", [OpensStatic, OpensClass, OpensMore])
+def test_what_can_be_called_with_an_id_opens(target: Any) -> None:
+    registry = StoreRegistry()
+    session_store("mine", registry=registry)(target)
+    spec = registry.get("mine")
+    assert spec is not None
+    assert spec.sessions({}).open("one").id == "one"
+
+
 async def later(id: str) -> Store:
     return MemoryStore(id)
 
@@ -130,6 +169,7 @@ def nothing() -> Store:
     [
         (NoOpen, r"a class without a method open\(id\)"),
         (OpensAll, "must take one value, the id of a session"),
+        (NeedsMore, "must take one value, the id of a session"),
         (later, "is async; a store is opened and written without waiting"),
         (positional, "takes url: its with: parameters must be keyword-only"),
         (nothing, "must take one value, the id of a session"),

@@ -23,4 +23,11 @@ def test_a_password_is_known_as_it_is_and_as_it_is_written() -> None:
     assert login.secrets == ("p@ss", "p%40ss")
     assert "p@ss" not in repr(login)
     assert Login("ann", "word", "word").secrets == ("word",)
-    assert Login("ann", "").secrets == ()
+    assert Login("", "").secrets == ()
+
+
+def test_a_user_without_a_password_may_be_a_token() -> None:
+    login = login_of("https://tok%2Den@host/v1")
+    assert login is not None
+    assert login.secrets == ("tok-en", "tok%2Den")
+    assert "tok-en" not in repr(login)

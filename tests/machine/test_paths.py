@@ -105,3 +105,16 @@ def test_a_symlinked_folder_swapped_in_later_is_seen(root: Path) -> None:
     (root / "src").symlink_to("/etc")
     with pytest.raises(PermissionError):
         inside(root, "src/passwd")
+
+
+def test_a_tilde_is_our_home_as_it_is_for_permissions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, root = tmp_path / "home", tmp_path / "root"
+    (root / "~").mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(home))
+    with pytest.raises(PermissionError, match="`~/a` leads out of the folder"):
+        inside(root, "~/a")
+    assert inside(root, "~/a", [home]) == home / "a"
+    assert inside(home, "~/a") == home / "a"
+    assert inside(root, "./~/a") == root / "~" / "a"

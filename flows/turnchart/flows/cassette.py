@@ -17,6 +17,7 @@ from turnchart.machine.abort import AbortSignal
 from turnchart.machine.agent import Agent
 from turnchart.machine.errors import TurnchartError, UnknownModel
 from turnchart.machine.json_parameters import plain_json
+from turnchart.machine.masking import without_secrets
 from turnchart.machine.messages import Failure
 from turnchart.machine.models import (
     Chunk,
@@ -56,8 +57,10 @@ class Cassette:
             raise TurnchartError(f"{path} cannot be written: {why}")
         self.path = path
         self.steps: list[dict[str, Any]] = []
-        self._keys = {
-            name: value for name, value in env.items() if len(value) >= _SHORTEST and is_secret_name(name)
+        self._marks = {
+            value: f"[redacted {name}]"
+            for name, value in env.items()
+            if len(value) >= _SHORTEST and is_secret_name(name)
         }
 
     def attach(self, agent: Agent) -> Agent:
@@ -96,9 +99,7 @@ class Cassette:
             return [self._clean(item) for item in value]  # pyright: ignore[reportUnknownVariableType]  # plain data
         if not isinstance(value, str):
             return value
-        for name, key in self._keys.items():
-            value = value.replace(key, f"[redacted {name}]")
-        return redact(value)
+        return redact(without_secrets(value, self._marks))
 
 
 def _is_recording(path: Path) -> bool:

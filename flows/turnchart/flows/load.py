@@ -19,9 +19,9 @@ from turnchart.flows.paths import beside
 from turnchart.flows.problems import FlowError, NotTrusted, Problem, exit_code
 from turnchart.flows.schema import FlowFile, SessionSpec
 from turnchart.flows.script import Script, read_script
-from turnchart.flows.source import as_written, below
+from turnchart.flows.source import as_written
 from turnchart.flows.tool_checks import permissions_of
-from turnchart.flows.trust import Reach, not_agreed, reaches_of
+from turnchart.flows.trust import Reach, not_agreed, of_hook, reaches_of
 from turnchart.machine.points import POINTS
 
 if TYPE_CHECKING:
@@ -134,8 +134,8 @@ class Flow:
         """Return what of a hook nobody agreed to; of one that only a plug-in can know, the plug-ins."""
         if use.spec is None and use.part.spec.use is not None:
             return tuple(reach for reach in self.new_reaches if reach.kind == "plug-in")
-        places = {id(node) for node in below(use.part.node)}
-        return tuple(reach for reach in self.new_reaches if id(reach.node) in places)
+        own = of_hook(self.checked, use)
+        return tuple(reach for reach in self.new_reaches if reach.digest in own)
 
     def chain(self, point: str) -> "Chain":
         """Return the chain of a point, made anew: ``await flow.chain("pre_tool").run(payload)``.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from turnchart.flows.agreements import agreements_file
 from turnchart.flows.parts import ToolPart
 from turnchart.flows.problems import Problem, quoted
-from turnchart.machine.paths import resolved
+from turnchart.machine.paths import inside, resolved
 from turnchart.machine.toolbox import TOOLBOX, make
 
 if TYPE_CHECKING:
@@ -57,4 +57,14 @@ def _closed(named: "Named") -> "Named":
     if not isinstance(maker, partial) or maker.func is not make or not maker.args[2].get(OUTSIDE):
         return named
     name, root, given, hidden = maker.args
-    return replace(named, maker=partial(make, name, root, {**given, OUTSIDE: []}, hidden))
+    kept = {key: value for key, value in given.items() if key != TOOLBOX[name].folder or _leads(root, value)}
+    return replace(named, maker=partial(make, name, root, {**kept, OUTSIDE: []}, hidden))
+
+
+def _leads(root: Path | str, folder: str) -> bool:
+    """Tell whether a folder that programs start in is one of the root; else they start in the root itself."""
+    try:
+        inside(root, folder)
+    except PermissionError:
+        return False
+    return True

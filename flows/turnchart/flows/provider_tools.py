@@ -60,7 +60,7 @@ def _not_kept_to(part: ToolPart, parts: Parts) -> Iterator[Problem]:
     """Find options that a model's provider cannot keep to: its requests would fail."""
     spec = parts.file.model
     given = part.spec.arguments
-    narrow = [name for name in _NARROW if given.get(name) not in (None, True)]
+    narrow = [name for name in _NARROW if not (given.get(name) is None or given.get(name) is True)]
     for id in () if spec is None else (spec.id, *spec.fallback):
         provider = id.partition(":")[0]
         keeps = KEEPS.get(provider, _NARROW)

@@ -14,6 +14,7 @@ SECRET: Final = re.compile(
     | \b(?:r8|hf)_[A-Za-z0-9]{30,}
     | -----BEGIN\ [A-Z ]*PRIVATE\ KEY-----
     | ://[^\s/:@"'$]*:[^\s/@"'$]+(?=@)              # user and password in an address; a variable is none
+    | ://[^\s/:@"'$]{16,}(?=@)                      # a token in the place of both
     """,
     re.VERBOSE,
 )

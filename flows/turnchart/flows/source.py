@@ -224,15 +224,6 @@ def value_of(text: str) -> str | int | float | bool | None:
     return text
 
 
-def below(node: AnyNode) -> Iterator[AnyNode]:
-    """Walk over a node and every value below it."""
-    yield node
-    if not isinstance(node, Scalar):
-        inner = node.items if isinstance(node, ListNode) else [value for _, value in node.fields.values()]
-        for child in inner:
-            yield from below(child)
-
-
 def scalars(node: AnyNode) -> Iterator[Scalar]:
     """Walk over every value below a node, keys left out."""
     if isinstance(node, Scalar):

@@ -11,6 +11,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -82,7 +83,7 @@ def reaches_of(checked: "Checked") -> tuple[Reach, ...]:
     """
     found = [*plugin_reaches(checked.plugins)] if checked.plugins is not None else []
     if checked.parts is not None:
-        listed = _Listing(checked.place.root, checked.parts.root.get("params"))
+        listed = _listing(checked)
         listed.model(checked.parts.root.get("model"))
         listed.servers(checked.parts.root.get("mcp"))
         listed.store(checked)
@@ -97,6 +98,26 @@ def reaches_of(checked: "Checked") -> tuple[Reach, ...]:
         listed.texts(checked.parts.root)
         found += listed.found
     return tuple({reach.digest: reach for reach in found}.values())
+
+
+def of_store(checked: "Checked") -> frozenset[str]:
+    """Return the digests of what the registered store of a flow starts or reaches."""
+    listed = _listing(checked)
+    listed.store(checked)
+    return frozenset(reach.digest for reach in listed.found)
+
+
+def of_hook(checked: "Checked", use: "HookUse") -> frozenset[str]:
+    """Return the digests of what a hook of a flow starts or reaches."""
+    listed = _listing(checked)
+    listed.hook(use)
+    listed.texts(use.part.node)
+    return frozenset(reach.digest for reach in listed.found)
+
+
+def _listing(checked: "Checked") -> "_Listing":
+    params = checked.parts.root.get("params") if checked.parts is not None else None
+    return _Listing(checked.place.root, params)
 
 
 def _of_flow(flow: "Checked", given: AnyNode) -> Iterator[Reach]:
@@ -186,8 +207,9 @@ class _Listing:
                 continue
             what, said = node.text, {"outside": node}
             if not (_referred(node) or _PARAM.search(node.text)):
-                (real,) = resolved(self._root, [node.text])
-                what = str(real) if node.text == str(real) else f"{node.text} ({real})"
+                with suppress(ValueError):  # it can be no path, and that is reported
+                    (real,) = resolved(self._root, [node.text])
+                    what = str(real) if node.text == str(real) else f"{node.text} ({real})"
             self._add("folder", f"{what} to {tool}", node, said, ())
 
     def hook(self, use: "HookUse") -> None:
@@ -205,7 +227,7 @@ class _Listing:
             if parameter.meaning == "command" and value.exact:
                 self._add("program", _line(value.value), value.value, {parameter.name: value.value}, ())
 
-    def texts(self, root: MapNode) -> None:
+    def texts(self, root: AnyNode) -> None:
         """List variables with names of secrets that end up in any other text, which models may read."""
         for node in scalars(root):
             names = tuple(name for name in _referred(node) if _SECRET_NAME.fullmatch(name))

@@ -18,8 +18,6 @@ PROTOCOL: Final = 1
 MAX_OUTPUT: Final = 1024 * 1024
 MAX_STDERR: Final = 16_000
 """So many characters of stderr are kept, the last ones."""
-SHORTEST_SECRET: Final = 6
-"""Shorter values of variables are no secrets: they would be found everywhere."""
 TIMEOUT: Final = 30.0
 _COMMON: Final = ("decision", "reason", "set", "context")
 _WORDS: Final = ("allow", "ask", "deny", "reject", "continue", "stop", "retry", "give_up", "block", "veto")
@@ -110,13 +108,12 @@ class Command:
 
     def _without_secrets(self, ran: Ran) -> Ran:
         """Return what a program gave back without the values that it alone was handed: stderr is kept."""
+        from turnchart.machine.masking import without_secrets
         from turnchart.machine.world import Finished
 
-        errors = ran.errors
-        for name, value in self._handed().items():
-            if len(value) >= SHORTEST_SECRET:
-                errors = errors.replace(value, f"[redacted {name}]")
-        return Finished(ran.exit_code, ran.output, errors)
+        handed = {**self.env, **self._handed()}
+        marks = {value: f"[redacted {name}]" for name, value in handed.items()}
+        return Finished(ran.exit_code, ran.output, without_secrets(ran.errors, marks))
 
     def _handed(self) -> dict[str, str]:
         return {name: os.environ[other] for name, other in self.env_from.items() if other in os.environ}

@@ -170,11 +170,25 @@ def _opens(name: str, target: Callable[..., Any]) -> Callable[..., Any]:
         raise TypeError(f"{who} is a class without a method open(id), which returns the store of a session")
     if not isinstance(target, type):
         function_parameters(target, who)
-    given = [
-        each for each in inspect.signature(opens).parameters.values() if each.kind is not each.KEYWORD_ONLY
-    ]
-    if len(given) != (2 if isinstance(target, type) else 1):
+    if not _takes_id(target, opens):
         raise TypeError(f"{who} must take one value, the id of a session")
     if inspect.iscoroutinefunction(opens):
         raise TypeError(f"{who} is async; a store is opened and written without waiting")
     return opens
+
+
+def _takes_id(target: Callable[..., Any], opens: Callable[..., Any]) -> bool:
+    """Tell whether an id is all that it takes to open; keyword-only parameters of a function are of YAML."""
+    import inspect
+
+    signature, given = inspect.signature(opens), ["id"]
+    if not isinstance(target, type):
+        named = [each for each in signature.parameters.values() if each.kind is not each.KEYWORD_ONLY]
+        signature = signature.replace(parameters=named)
+    elif inspect.isfunction(inspect.getattr_static(target, "open")):
+        given = ["self", "id"]
+    try:
+        signature.bind(*given)
+    except TypeError:
+        return False
+    return True

@@ -1,4 +1,7 @@
-"""User and password that stand in an address. Clients log addresses, so they get them apart. Pure."""
+"""User and password, or a token alone, that stand in an address. Pure.
+
+Clients log addresses, so they get them apart.
+"""
 
 from dataclasses import dataclass, field
 from urllib.parse import unquote, urlsplit
@@ -8,15 +11,15 @@ from urllib.parse import unquote, urlsplit
 class Login:
     """Who logs in somewhere, by HTTP's basic authentication."""
 
-    user: str
+    user: str = field(repr=False)
     password: str = field(repr=False)
     written: str = field(default="", repr=False, compare=False)
-    """The password as it stands in the address, where that is not how it is sent."""
+    """The secret as it stands in the address, where that is not how it is sent."""
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What no message may show."""
-        return tuple(dict.fromkeys(each for each in (self.password, self.written) if each))
+        """What no message may show: the password; without one the user, which is then often a token."""
+        return tuple(dict.fromkeys(each for each in (self.password or self.user, self.written) if each))
 
 
 def login_of(url: str) -> Login | None:
@@ -24,8 +27,8 @@ def login_of(url: str) -> Login | None:
     parts = urlsplit(url)
     if "@" not in parts.netloc:
         return None
-    password = parts.password or ""
-    return Login(unquote(parts.username or ""), unquote(password), password)
+    user, password = parts.username or "", parts.password or ""
+    return Login(unquote(user), unquote(password), password or user)
 
 
 def without_login(url: str) -> str:

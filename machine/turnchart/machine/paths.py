@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def inside(root: Path | str, path: Path | str, opened: Iterable[Path] = ()) -> Path:
-    """Return where a path below the root really leads, links and ``..`` resolved.
+    """Return where a path below the root really leads, links and ``..`` resolved. ``~`` is our home.
 
     Args:
         root: The folder that paths start from.
@@ -19,7 +19,7 @@ def inside(root: Path | str, path: Path | str, opened: Iterable[Path] = ()) -> P
         ValueError: If it can be no path.
     """
     base = os.path.realpath(root)
-    real = Path(os.path.realpath(os.path.join(base, path)))
+    real = Path(os.path.realpath(os.path.join(base, os.path.expanduser(path))))
     if not real.is_relative_to(base) and not any(real.is_relative_to(folder) for folder in opened):
         raise PermissionError(f"`{path}` leads out of the folder {base}")
     return real

@@ -2,8 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from turnchart.flows.cli.places import Shelf, declared, find, home, shelf, usual
+from turnchart.flows.cli.places import Shelf, declared, fill, find, home, shelf, usual
+from turnchart.machine.entries import Entry
 from turnchart.machine.errors import SessionError
+from turnchart.machine.jsonl import JsonlStore
 from turnchart.machine.session import Session
 
 
@@ -160,3 +162,30 @@ def test_a_folder_that_another_program_makes_meanwhile_is_used(monkeypatch: pyte
     monkeypatch.setattr(Path, "exists", never)
     usual().prepare()
     assert (home() / ".gitignore").is_file()
+
+
+class Half(JsonlStore):
+    """A store that takes two entries."""
+
+    def append(self, entry: Entry) -> None:
+        if entry.seq > 1:
+            raise OSError("the disk is full")
+        super().append(entry)
+
+
+def test_half_a_session_is_taken_back_where_the_store_deletes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(JsonlStore, "create")
+    kept = Session.memory()
+    for name in "abc":
+        kept.set_name(name)
+    with pytest.raises(OSError, match="the disk is full"):
+        fill(Half(Path("half.log"), id="half"), kept.entries)
+    assert not Path("half.log").exists()
+    fill(Half(Path("half.log"), id="half"), kept.entries[:2])
+    writer = JsonlStore(Path("half.log"))
+    list(writer.load())
+    writer.lock()
+    with pytest.raises(SessionError):
+        fill(Half(Path("half.log"), id="half"), kept.entries)
+    writer.close()
+    assert len(list(JsonlStore(Path("half.log")).load())) == 2, "what somebody else wrote is no half of ours"

@@ -5,8 +5,10 @@ from collections.abc import Callable
 from io import StringIO, TextIOWrapper
 from pathlib import Path
 
+import anyio
 import pytest
 
+from turnchart.flows.cli.ending import Ending
 from turnchart.flows.cli.places import Shelf
 from turnchart.flows.cli.plan import Plan
 from turnchart.flows.cli.running import Run, greeting, hints, program, whole_terminal
@@ -114,6 +116,47 @@ def test_who_ends_the_run_is_not_told_of_a_script(
     agent.on("session/event", lambda signal, _: os.kill(os.getpid(), by) if begins(signal) else None)
     assert Run(agent, Plan(("hello",)), Shelf("memory", tmp_path), {"digest": "1"}).whole() == 128 + by
     assert "not asked for" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGHUP])
+def test_who_ends_the_run_as_its_agent_opens_ends_that_first(
+    by: signal.Signals, tmp_path: Path, capsys: pytest.CaptureFixture[str], hangs_up: None
+) -> None:
+    came: list[str] = []
+
+    async def opening(event: object) -> None:
+        os.kill(os.getpid(), by)
+        try:
+            await anyio.sleep_forever()
+        finally:
+            came.append("cut off")
+
+    agent = Agent(ScriptedModel(["ok"]), session=Session.memory(), hooks={"session_start": [opening]})
+    assert Run(agent, Plan(("hello",)), Shelf("memory", tmp_path), {"digest": "1"}).whole() == 128 + by
+    assert came == ["cut off"]
+    assert capsys.readouterr().out == ""
+
+
+def test_who_ends_the_run_as_its_agent_closes_waits_for_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, came = list[Ending](), list[str]()
+
+    def ending() -> Ending:
+        made.append(Ending())
+        return made[0]
+
+    monkeypatch.setattr("turnchart.flows.cli.running.Ending", ending)
+
+    async def closing(event: object) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        while not made[0].heard:
+            await anyio.lowlevel.checkpoint()
+        came.append("closed")
+
+    agent = Agent(ScriptedModel(["ok"]), session=Session.memory(), hooks={"session_end": [closing]})
+    ended = Run(agent, Plan(("hello",)), Shelf("memory", tmp_path), {"digest": "1"}).whole()
+    assert (ended, came) == (128 + signal.SIGTERM, ["closed"])
 
 
 def begins(signal: Signal) -> bool:

@@ -1,13 +1,18 @@
+import builtins
 from collections.abc import Callable
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 import typer
 
 from turnchart.flows.cli.places import shelf, usual
+from turnchart.flows.cli.registered import Registered
 from turnchart.flows.cli.sessions_place import chosen, found
-from turnchart.flows.problems import FlowError
+from turnchart.flows.problems import FlowError, NotTrusted
+from turnchart.hooks.stores import STORES, Sessions
 from turnchart.machine.errors import SessionError
+from turnchart.machine.jsonl import JsonlStore
 from turnchart.machine.session import Session
 
 Flow = Callable[..., str]
@@ -99,3 +104,84 @@ def test_a_folder_of_the_same_name_does_not_hide_a_session() -> None:
     fill(usual().open("mine", "x"))
     assert found("mine", None, None).id == "mine"
     assert found("mine", shelf(None).given or None, None).id == "mine"
+
+
+SHARED = '''
+from turnchart.hooks import session_store
+
+
+@session_store("shared_drawer")
+def shared_drawer(id, *, folder):
+    """Keep sessions nowhere."""
+    raise AssertionError("opened")
+'''
+
+
+def test_a_store_that_a_tool_shares_is_asked_about(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(STORES, "_specs", {})
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    Path("shared_drawers.py").write_text(SHARED)
+    Path("house.yaml").write_text("version: 1\nsession: {store: shared_drawer, with: {folder: logs}}\n")
+    Path("inner.yaml").write_text("version: 1\nextends: house.yaml\nmodel: test\n")
+    Path("main.yaml").write_text(
+        "version: 1\nextends: house.yaml\nmodel: test\n"
+        "tools: [{use: agent, as: helper, with: {file: inner.yaml}}]\n"
+    )
+    with pytest.raises(NotTrusted, match=r'reaches the session store shared_drawer \(folder "logs"\)'):
+        chosen(None, "main.yaml", ["shared_drawers"])
+    agreed = chosen(None, "main.yaml", ["shared_drawers"], trust=True)
+    assert agreed is not None
+    assert agreed.kind == "registered"
+
+
+class Counted(JsonlStore):
+    """A store that tells whether it is open."""
+
+    left: ClassVar[set[int]] = set()
+
+    def __init__(self, id: str) -> None:
+        super().__init__(Path(f"{id}.log"), id=id)
+        self.left.add(builtins.id(self))
+
+    def close(self) -> None:
+        super().close()
+        self.left.discard(builtins.id(self))
+
+
+class Listing:
+    """Opens them, and tells what there is."""
+
+    asked = 0
+
+    def open(self, id: str) -> Counted:
+        return Counted(id)
+
+    def ids(self) -> list[str]:
+        Listing.asked += 1
+        return sorted(path.stem for path in Path().glob("*.log"))
+
+
+def test_a_registered_store_that_was_only_looked_into_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    listing, hatch = (
+        Registered("registered", Path("mine"), "mine.yaml", sessions=Sessions("mine", made))
+        for made in (Listing(), Counted)
+    )
+    for id in ("one", "two"):
+        fill(Session(listing.new(id)))
+    monkeypatch.setattr(Listing, "asked", 0)
+    assert [info.id for info in listing.list()] == ["one", "two"]
+    assert Listing.asked == 1
+    hatch.new_id("flow")
+    with pytest.raises(SessionError, match="no session 'three' in mine, which lists none"):
+        hatch.look("three")
+    with pytest.raises(SessionError, match="there is a session 'one' in mine already"):
+        hatch.new("one")
+    assert Counted.left == set()
+
+
+def test_a_registered_store_with_several_sessions_lists_them() -> None:
+    place = Registered("registered", Path("mine"), "mine.yaml", sessions=Sessions("mine", Listing()))
+    for id in ("one", "two"):
+        fill(Session(place.new(id)))
+    with pytest.raises(SessionError, match=r"mine holds 2 sessions; name one .* --flow mine.yaml: one, two"):
+        place.only()

@@ -149,6 +149,12 @@ def test_headers_come_from_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     assert secrets(Program(("x",), (("B", "literal"),), (("C", "A_TOKEN"),))) == ("literal", "one-two-three")
 
 
+async def test_no_secret_is_told_in_part() -> None:
+    words = LastWords(("key-one", "key-one-and-two", "first line\nsecond line"))
+    await words.response(httpx2.Response(401, extensions={"reason_phrase": b"key-one-and-two, second line"}))
+    assert words.lines() == "it answered 401 ***, ***"
+
+
 async def test_words_of_an_address_are_its_last_refusal() -> None:
     words = LastWords()
     await words.response(httpx2.Response(503))

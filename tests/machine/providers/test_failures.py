@@ -5,7 +5,7 @@ import pytest
 from pydantic_ai import exceptions as theirs
 
 from turnchart.machine.messages import FailureKind
-from turnchart.machine.providers.failures import LONGEST, failure_of, redacted
+from turnchart.machine.providers.failures import LONGEST, failure_of
 
 
 def http(status: int, message: str = "no", code: str | None = None, **more: str) -> theirs.ModelHTTPError:
@@ -129,4 +129,3 @@ def test_no_secret_is_repeated() -> None:
     failure = failure_of(http(401, "the key abc-123 is wrong"), opened=False, secrets=["abc-123", ""])
     assert failure is not None
     assert failure.message == "the key *** is wrong"
-    assert redacted("nothing", [""]) == "nothing"

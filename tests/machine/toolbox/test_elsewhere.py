@@ -71,6 +71,9 @@ def test_its_options_are_a_part_of_its_spec() -> None:
     [
         ("web_search", {"allowed_domain": ["a.org"]}),
         ("web_search", {"allowed_domains": ["https://a.org"]}),
+        ("web_search", {"allowed_domains": []}),
+        ("web_fetch", {"blocked_domains": []}),
+        ("code_execution", {"files": []}),
         ("web_fetch", {"max_uses": 0}),
         ("web_fetch", {"search_context_size": "low"}),
         ("code_execution", {"max_uses": 1}),

@@ -4,6 +4,7 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
@@ -243,7 +244,9 @@ def named_after(flow: str) -> str:
 
 
 def fill(store: "Store", entries: "Iterable[Entry]") -> None:
-    """Write all entries of a session that is not there yet: all or none, where the store can do that.
+    """Write all entries of a session that is not there yet.
+
+    All or none, where the store can create or delete; in another one stays what was written before a failure.
 
     Raises:
         SessionError: If they cannot be written.
@@ -252,11 +255,19 @@ def fill(store: "Store", entries: "Iterable[Entry]") -> None:
     if create is not None:
         create(entries)
         return
+    ours = False
     try:
         for entry in entries:
             store.append(entry)
-    finally:
+            ours = True
+    except BaseException:
         store.close()
+        delete = getattr(store, "delete", None)
+        if ours and delete is not None:
+            with suppress(SessionError):
+                delete()
+        raise
+    store.close()
 
 
 MEMORY: Final = Shelf("memory", Path())

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from turnchart.flows.session_checks import StoreUse
     from turnchart.hooks.stores import Sessions
     from turnchart.machine.session import Session
-    from turnchart.machine.sqlite import SessionInfo
     from turnchart.machine.stores import Store
 
 
@@ -67,6 +66,7 @@ class Registered(Shelf):
         """
         store = self._sessions.open(id)
         if _has_entries(store):
+            store.close()
             raise SessionError(f"there is a session {id!r} in {self.path} already; give another id with --id")
         return store
 
@@ -82,21 +82,11 @@ class Registered(Shelf):
             return self._sessions.open(self.whole_id(id))
         store = self._sessions.open(id)
         if not _has_entries(store):
+            store.close()
             raise SessionError(
                 f"there is no session {id!r} in {self.path}, which lists none: give a whole id"
             )
         return store
-
-    def only(self) -> "Store":
-        """Return the store of the only session that is there.
-
-        Raises:
-            SessionError: If there is none, or several; the message lists them.
-        """
-        known = self.ids()
-        if len(known) != 1:
-            raise SessionError(f"there are {len(known)} sessions in {self.path}; name one")
-        return self._sessions.open(known[0])
 
     def ids(self) -> "list[str]":
         """Return the ids of the sessions that there are.
@@ -106,28 +96,35 @@ class Registered(Shelf):
         """
         return self._sessions.ids()
 
-    def list(self, broken: Broken | None = None) -> "list[SessionInfo]":
-        """Return what there is, the oldest session first."""
-        self.ids()
-        return Shelf.list(self, broken)
-
     def stores(self, broken: Broken | None = None) -> "Iterator[Store]":
-        """Yield the store of each session."""
+        """Yield the store of each session; it is closed when the next one is asked for."""
         for id in self.ids():
             try:
-                yield self._sessions.open(id)
+                store = self._sessions.open(id)
             except SessionError as error:
                 if broken is None:
                     raise
                 broken(error)
+                continue
+            try:
+                yield store
+            finally:
+                store.close()
 
     def new_id(self, flow: str) -> str:
         """Return an id that no session has, named after a flow."""
         if self._sessions.listed:
             return Shelf.new_id(self, flow)
-        while _has_entries(self._sessions.open(id := named_after(flow))):
+        while self._taken(id := named_after(flow)):
             pass
         return id
+
+    def _taken(self, id: str) -> bool:
+        store = self._sessions.open(id)
+        try:
+            return _has_entries(store)
+        finally:
+            store.close()
 
 
 def _has_entries(store: "Store") -> bool:

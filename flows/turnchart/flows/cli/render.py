@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any, Final, Literal, TextIO
 
 from turnchart.flows.cli.passing import Passing
-from turnchart.flows.cli.provided import provided
 from turnchart.flows.cli.streams import leads_on, same_file, write
 from turnchart.flows.cli.words import (
     SHORT,
@@ -212,6 +211,8 @@ class Render:
                     _STYLES[data["outcome"]],
                 )
             case "assistant/message" if "replay" in data["message"]:
+                from turnchart.flows.cli.provided import provided  # few runs have tools there
+
                 for line in provided(data["message"]):
                     show(f"  {line}")
             case "assistant/attempt":

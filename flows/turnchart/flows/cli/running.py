@@ -12,6 +12,7 @@ import anyio
 
 from turnchart.flows.cli.approve import BEFOREHAND, Beforehand, at_terminal, on_stdin
 from turnchart.flows.cli.conversation import COMPLETED, INTERRUPTED, OTHERWISE, Conversation
+from turnchart.flows.cli.ending import Ending
 from turnchart.flows.cli.json_lines import listener, to_stream, turn_record
 from turnchart.flows.cli.lines import Lines
 from turnchart.flows.cli.places import Shelf
@@ -104,6 +105,16 @@ class Run:
         return code
 
     async def _talk(self) -> int:
+        """Talk in one session; who ends the process ends it wherever it is, and nothing runs on by itself."""
+        ending, code = Ending(), INTERRUPTED
+        async with ending.inside():
+            code = await self._session(ending)
+        if ending.heard:
+            self._next = None
+            return _CUT_OFF + ending.heard
+        return code
+
+    async def _session(self, ending: Ending) -> int:
         agent = self._agent
         greet = self._greeter(agent)
         whole = self._emit is None and not (self._plan.prompts or self._plan.compact) and whole_terminal()
@@ -123,14 +134,15 @@ class Run:
                     code = await self._compact()
                     if code != COMPLETED or not self._plan.prompts:
                         return code
-                if self._plan.prompts:
-                    code = await talk.turns(self._plan.prompts, self._plan.inputs, self._report)
-                elif chat is not None:
-                    code = await chat.run(self._plan.inputs)
-                    self._next = chat.next
-                else:
-                    code = await talk.chat(self._plan.inputs)
-                    self._next = talk.next
+                async with ending.lent():
+                    if self._plan.prompts:
+                        code = await talk.turns(self._plan.prompts, self._plan.inputs, self._report)
+                    elif chat is not None:
+                        code = await chat.run(self._plan.inputs)
+                        self._next = chat.next
+                    else:
+                        code = await talk.chat(self._plan.inputs)
+                        self._next = talk.next
         except ScriptError as error:  # replies that nobody asked for
             if code <= _CUT_OFF and not any(map(_aborted, agent.session.entries[before:])):
                 self._note(str(error))

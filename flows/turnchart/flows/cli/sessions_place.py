@@ -79,16 +79,13 @@ def _registered(flow: str, checked: "Checked", plugins: Sequence[str], *, trust:
     """Return the place of a store that a plug-in registers, once somebody agreed to reach it."""
     from turnchart.flows.cli.registered import Registered
     from turnchart.flows.problems import NotTrusted
-    from turnchart.flows.source import below
-    from turnchart.flows.trust import not_agreed
+    from turnchart.flows.trust import not_agreed, of_store
 
-    node = checked.parts.root.get("session") if checked.parts is not None else None
-    own = {id(each) for each in below(node)} if node is not None else set[int]()
-    new = (
-        [] if trust or checked.shipped else [reach for reach in not_agreed(checked) if id(reach.node) in own]
-    )
-    if new:
-        raise NotTrusted([reach.problem() for reach in new])
+    if not (trust or checked.shipped):
+        own = of_store(checked)
+        new = [reach for reach in not_agreed(checked) if reach.digest in own]
+        if new:
+            raise NotTrusted([reach.problem() for reach in new])
     assert checked.store is not None, "a registered store was found"
     return Registered.of(checked.store, flow, plugins)
 

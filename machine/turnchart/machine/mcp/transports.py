@@ -14,6 +14,7 @@ import anyio
 
 from turnchart.machine.addresses import login_of, without_login
 from turnchart.machine.errors import McpError
+from turnchart.machine.masking import SHORTEST, without_secrets
 from turnchart.machine.mcp.servers import Address, Program
 from turnchart.machine.world import passed_environment
 
@@ -62,8 +63,7 @@ class LastWords:
         """Return the last lines; nothing where there are none."""
         self._drain()
         text = self._refused or self._said.decode("utf-8", "replace")
-        for secret in self._secrets:
-            text = text.replace(secret, "***")
+        text = without_secrets(text, dict.fromkeys(self._secrets, "***"))
         lines = [line.rstrip() for line in text.splitlines() if line.strip()]
         return "\n".join(line[:_WIDEST] for line in lines[-_LINES:])
 
@@ -221,7 +221,7 @@ def secrets(where: Program | Address) -> tuple[str, ...]:
         login = login_of(where.url)
         literal = list(login.secrets) if login is not None else []
     values = [*literal, *(os.environ.get(name, "") for name in names)]
-    return tuple(value for value in values if len(value) > 5)
+    return tuple(value for value in values if len(value) >= SHORTEST)
 
 
 def _variable(name: str) -> str:

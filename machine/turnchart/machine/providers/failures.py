@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from pydantic_ai import exceptions as theirs
 
 from turnchart.machine.errors import named_text_of, text_of
+from turnchart.machine.masking import without_secrets
 from turnchart.machine.messages import Failure, FailureKind
 
 LONGEST: Final = 2000
@@ -116,12 +117,4 @@ def _message(error: Exception, secrets: Iterable[str]) -> str:
     hint = getattr(error, "suggested_model_id", None)
     if hint:
         said = f"{said.rstrip('.')}. Did you mean {hint}?"
-    return redacted(said, secrets)[:LONGEST]
-
-
-def redacted(text: str, secrets: Iterable[str]) -> str:
-    """Return a text without these secrets."""
-    for secret in secrets:
-        if secret:
-            text = text.replace(secret, "***")
-    return text
+    return without_secrets(said, dict.fromkeys(secrets, "***"))[:LONGEST]

@@ -7,6 +7,8 @@ from pydantic import BaseModel, ConfigDict, Field
 Count = Annotated[int, Field(ge=1)]
 Domain = Annotated[str, Field(pattern=r"^[^\s:]+$")]
 """A domain without ``https://``, such as ``example.org``; some providers take a path behind it."""
+Domains = Annotated[list[Domain], Field(min_length=1)]
+"""At least one: providers take an empty list for none given, and then every domain is open."""
 
 
 class _Options(BaseModel):
@@ -23,8 +25,8 @@ class Location(_Options):
 
 
 class _WebOptions(_Options):
-    allowed_domains: list[Domain] | None = Field(None, description="Only these domains.")
-    blocked_domains: list[Domain] | None = Field(None, description="None of these domains.")
+    allowed_domains: Domains | None = Field(None, description="Only these domains.")
+    blocked_domains: Domains | None = Field(None, description="None of these domains.")
     max_uses: Count | None = Field(None, description="So often in one answer.")
 
 
@@ -50,7 +52,7 @@ class WebFetchParams(_WebOptions):
 class CodeExecutionParams(_Options):
     """What ``code_execution`` takes."""
 
-    files: list[Annotated[str, Field(min_length=1)]] | None = Field(
+    files: Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)] | None = Field(
         None, description="Files that were uploaded to the provider, by the ids that it gave them."
     )
 

@@ -6,7 +6,6 @@ from typing import Any, Final
 from turnchart.flows.cli.chat.painting import Style
 from turnchart.flows.cli.chat.status import Status
 from turnchart.flows.cli.chat.transcript import Transcript
-from turnchart.flows.cli.provided import provided
 from turnchart.flows.cli.words import (
     SHORT,
     arguments,
@@ -116,8 +115,11 @@ class Hearing:
             self._say(f"{RESULT}{line}", "dim")
 
     def _answered(self, data: Mapping[str, Any]) -> None:
-        for line in provided(data["message"]) if "replay" in data["message"] else ():
-            self._say(f"  {line}", "dim")
+        if "replay" in data["message"]:
+            from turnchart.flows.cli.provided import provided  # few runs have tools there
+
+            for line in provided(data["message"]):
+                self._say(f"  {line}", "dim")
 
     def _attempt(self, data: Mapping[str, Any]) -> None:
         self._say(f"  request failed: {failure(data.get('failure') or {'message': 'cut off'})}", "bad")
