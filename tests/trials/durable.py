@@ -32,7 +32,8 @@ class Process:
 
     def __init__(self, dsn: str, **given: Any) -> None:
         options = {
-            "store": "", "hold": "", "version": "1", "pause": 0.0, "count": 20, "marks": "", "notes": True,
+            "store": "", "hold": "", "version": "1", "flow": "agent", "pause": 0.0, "count": 20, "marks": "",
+            "notes": True,
         }  # fmt: skip
         options |= {"dsn": dsn, "lease": LEASE} | given
         search = os.pathsep.join([str(ROOT), *(entry for entry in sys.path if entry)])

@@ -175,7 +175,7 @@ def hooks_of(point: str, marks: str) -> dict[str, list[Any]]:
 
 async def work(
     dsn: str, store: str, hold: str, lease: float, version: str, pause: float, count: int, marks: str,
-    *, notes: bool,
+    *, notes: bool, flow: str,
 ) -> None:  # fmt: skip
     """Work until killed."""
     deeds = Deeds(dsn) if notes else Nobody()
@@ -187,7 +187,9 @@ async def work(
             hooks=hooks_of(hold, marks), retry=RetryPolicy(base_delay=0.01),
         )  # fmt: skip
 
-    async with Worker(store or dsn, make, lease=lease, version=version, poll=0.05, concurrency=count):
+    async with Worker(
+        store or dsn, make, flow=flow, lease=lease, version=version, poll=0.05, concurrency=count
+    ):
         say("ready")
         await asyncio.sleep(3600)
 

@@ -230,6 +230,43 @@ async def test_a_turn_ends_with_the_version_it_began_with(dsn: str) -> None:
     assert told(opened(dsn, "s")) == [json.dumps([["look"], "old end"])]
 
 
+async def test_flows_of_one_database_have_versions_of_their_own(dsn: str, store: str) -> None:
+    with workers() as running:
+        flows = ("reviewer", "writer")
+        for version, flow in enumerate(flows):
+            running.append(Process(dsn, store=store, flow=flow, version=str(version)))
+            running[-1].says("ready")
+        for flow in flows:
+            async with DurableAgent(store, flow, flow=flow) as agent:
+                assert (await soon(asyncio.create_task(agent.prompt('["end"]')))).ok
+
+
+async def test_the_next_prompt_waits_for_the_version_of_an_open_turn(dsn: str, store: str) -> None:
+    with workers() as running:
+        old = Process(dsn, store=store, version="1", pause=1.0)
+        running.append(old)
+        old.says("ready")
+        async with DurableAgent(store, "s") as agent, DurableAgent(store, "t") as other:
+            turn = asyncio.create_task(agent.prompt(json.dumps([["look"], "old end"])))
+            await until(lambda: deeds(dsn, "began", "s"))
+            later = asyncio.create_task(agent.prompt('["later"]'))
+            await asyncio.sleep(0.2)
+            old.kill()
+            before = deeds(dsn, "answered", "s")
+            new = Process(dsn, store=store, version="2")
+            running.append(new)
+            new.says("ready")
+            await asyncio.sleep(4 * LEASE)
+            assert (await soon(asyncio.create_task(other.prompt('["new"]')))).ok
+            assert not turn.done()
+            assert not later.done()
+            assert deeds(dsn, "answered", "s") == before, "a worker of another version went on with it"
+            running.append(Process(dsn, store=store, version="1"))
+            assert (await soon(turn)).text.strip() == "old end"
+            assert (await soon(later)).text.strip() == "later"
+    assert told(opened(store, "s")) == [json.dumps([["look"], "old end"]), '["later"]']
+
+
 SESSIONS, TURNS = (200, 3) if FULL else (30, 2)
 
 

@@ -78,12 +78,13 @@ class Acts:
         waiters: Who waits for the turn of an item, by the item's id.
         bodies: The ids of the tasks that run the bodies of async tools.
         steps: Through whom its effects pass where its turns outlive their process; None where they do not.
+        left: Another process goes on with its turn: this one writes nothing more, and rests without a row.
     """
 
     __slots__ = (
         "_buffer", "_group", "_held", "_latched", "_memories", "_scope", "_task", "_trace", "added_tools",
-        "bodies", "built_generation", "chains", "clock", "flow", "header", "limits", "name", "queues",
-        "retry", "revision", "sent", "session", "signals", "state", "steps", "turning", "waiters",
+        "bodies", "built_generation", "chains", "clock", "flow", "header", "left", "limits", "name",
+        "queues", "retry", "revision", "sent", "session", "signals", "state", "steps", "turning", "waiters",
     )  # fmt: skip
 
     session: Session
@@ -115,6 +116,7 @@ class Acts:
         self._memories: Mapping[str, tuple[dict[str, Any], str]] = NO_MEMORIES
         self._trace: list[str] | None = None
         self.steps: StepRunner | None = None
+        self.left = False
 
     def log(self, type: str, data: Frozen, **more: Any) -> Entry:
         """Append an entry that the state declares.
@@ -385,6 +387,8 @@ class Acts:
 
     def _drop(self, items: Sequence[Item]) -> None:
         """Discard what was claimed and will not be read: in the log too, so that no recovery puts it back."""
+        if self.left:
+            return
         try:
             for splice in self.session.inbox.drop(items):
                 self.log("agent/inbox/spliced", splice)

@@ -110,7 +110,7 @@ class Agent(Moving, Outfit):
         return left
 
     def _dispose(self) -> None:
-        if self.state is State.MAINTENANCE:
+        if self.left or self.state is State.MAINTENANCE:
             self.cut("disposed")
         elif self.state is not State.IDLE:
             try:

@@ -172,7 +172,7 @@ class Driver(Acts):
         try:
             while True:
                 await self._drive()
-                if self.session.barriers:
+                if self.session.barriers and not self.left:
                     await self._flush()
                 if self.signals.heard:
                     await self.signals.deliver()
@@ -259,8 +259,17 @@ class Driver(Acts):
         return both
 
     def _close(self, event: Event) -> None:
-        """Take a closing row, once: where one of its lines is refused the agent rests all the same."""
+        """Take a closing row, once: where one of its lines is refused the agent rests all the same.
+
+        A turn that is left to another process gets no row: it stays open in the log.
+        """
         now = self.turning
+        if self.left:
+            if now.dispatched:
+                abandon(self)
+            self.state = State.IDLE
+            self.rest()
+            return
         try:
             if self.state in LEFT_OPEN:
                 LEFT_OPEN[self.state](self)

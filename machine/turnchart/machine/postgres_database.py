@@ -69,7 +69,8 @@ _BEAT: Final = """
     ON CONFLICT (key) DO UPDATE SET seen = clock_timestamp()"""
 _DEAD: Final = """
     SELECT key FROM turnchart.writers
-    WHERE lease IS NOT NULL AND seen + lease < clock_timestamp() AND key <> %s"""
+    WHERE lease IS NOT NULL AND seen + lease < clock_timestamp() AND key <> %s
+        AND (seen = '-infinity' OR NOT %s)"""
 _DECLARE_DEAD: Final = """
     INSERT INTO turnchart.writers VALUES (%s, 'unknown', %s * interval '1 s', '-infinity')
     ON CONFLICT DO NOTHING"""
@@ -296,9 +297,14 @@ class Database:
         """Say that a worker lives."""
         self.execute(_BEAT, (key, name, lease))
 
-    def dead(self, key: int) -> list[int]:
-        """Return the workers other than this one that are not heard of any more."""
-        return [found for (found,) in self.execute(_DEAD, (key,)).fetchall()]
+    def dead(self, key: int, *, parted: bool = False) -> list[int]:
+        """Return the workers other than this one that are not heard of any more.
+
+        Args:
+            key: This one.
+            parted: Only those that said themselves that they ended, or were declared dead.
+        """
+        return [found for (found,) in self.execute(_DEAD, (key, parted)).fetchall()]
 
     def bury(self, key: int, take_over: Callable[[], object]) -> None:
         """Take the turns of a dead worker over, unless somebody else does."""

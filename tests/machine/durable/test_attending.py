@@ -2,13 +2,14 @@
 
 import asyncio
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 pytest.importorskip("dbos")
 
-from tests.machine.durable.conftest import Makes
+from tests.machine.durable.conftest import Desk, Makes
 
 from turnchart.machine import Agent, Permissions, Queues, Reply, ScriptedModel, ToolCall, tool
 from turnchart.machine.durable import DurableAgent
@@ -37,6 +38,130 @@ def test_pieces_are_told_in_portions_that_fit() -> None:
 async def add(a: int, b: int) -> int:
     """Add."""
     return a + b
+
+
+class Stand:
+    """A hook that stands still until it may go on."""
+
+    def __init__(self) -> None:
+        self.reached, self.go = asyncio.Event(), asyncio.Event()
+
+    async def __call__(self, payload: object) -> None:
+        del payload
+        self.reached.set()
+        await self.go.wait()
+
+
+def answering(*replies: str | Reply, at: str, hook: Stand) -> Callable[[Session], Agent]:
+    return lambda session: Agent(
+        ScriptedModel(replies, default=Reply("ok")), session=session, tools=[add], hooks={at: [hook]},
+        permissions=Permissions(default="ask"),
+    )  # fmt: skip
+
+
+async def until(is_so: Callable[[], object]) -> None:
+    while not is_so():  # noqa: ASYNC110  # it is in the file
+        await asyncio.sleep(0.001)
+
+
+async def left_open(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+    """Leave a turn that waits before its request."""
+    stand = Stand()
+    desk.wish("prompt", "hi")
+    at_work, working = desk.begin(answering(at="request", hook=stand), 1)
+    await stand.reached.wait()
+    waits = desk.wish("inject", "later")
+    at_work.ring()
+    await until(lambda: waits not in desk.open())
+    await desk.leave(at_work, working)
+    assert [each.message for each in caplog.records] == [], "leaving a turn is nothing to be warned of"
+
+
+async def test_a_turn_that_is_left_stays_open_without_a_word(
+    desk: Desk, caplog: pytest.LogCaptureFixture
+) -> None:
+    await left_open(desk, caplog)
+    at_work, working = desk.begin(answering(at="request", hook=Stand()), 1)
+    types = [entry.type for entry in at_work.session.entries]
+    assert "turn/start" in types
+    assert "turn/end" not in types
+    await desk.leave(at_work, working)
+
+
+async def test_a_question_that_is_left_is_asked_by_the_next_one(
+    desk: Desk, caplog: pytest.LogCaptureFixture
+) -> None:
+    asks = Reply(tool_calls=[ToolCall("add", {"a": 1, "b": 2}, id="c1")])
+    desk.wish("prompt", "1 + 2?")
+    at_work, working = desk.begin(answering(asks, "three", at="post_tool", hook=Stand()), 1)
+    await until(lambda: [each for each in at_work.session.entries if each.type == "approval/asked"])
+    await desk.leave(at_work, working)
+    assert [each.message for each in caplog.records] == []
+    hook = Stand()
+    hook.go.set()
+    desk.wish("decide", {"call_id": "c1", "answer": "approve"})
+    at_work, working = desk.begin(answering(asks, "three", at="post_tool", hook=hook), 1)
+    assert (await working)["text"] == "three"
+    types = [entry.type for entry in at_work.session.entries]
+    assert (types.count("approval/asked"), types.count("approval/decided")) == (1, 1)
+    assert desk.open() == []
+
+
+async def test_a_steer_that_a_turn_took_which_goes_on_is_not_taken_again(
+    desk: Desk, caplog: pytest.LogCaptureFixture
+) -> None:
+    await left_open(desk, caplog)
+    stand, steer = Stand(), desk.wish("steer", "be quick")
+    at_work, working = desk.begin(answering(at="request", hook=stand), 1)
+    await stand.reached.wait()
+    at_work.ring()
+    await until(lambda: steer not in desk.open())
+    stand.go.set()
+    await working
+    assert desk.result(steer) is None, "it was refused, as here already"
+    assert said(list(at_work.session.entries)) == ["hi", "later", "be quick"]
+
+
+async def test_an_abort_that_cut_a_turn_off_which_goes_on_discards_nothing_later(
+    desk: Desk, caplog: pytest.LogCaptureFixture
+) -> None:
+    await left_open(desk, caplog)
+    stand, abort = Stand(), desk.wish("abort", {"reason": "user"})
+    at_work, working = desk.begin(answering(at="request", hook=stand), 1)
+    await stand.reached.wait()
+    inject = desk.wish("inject", "keep this")
+    at_work.ring()
+    await working
+    assert at_work.session.inbox.knows(f"w{inject}")
+    assert abort not in desk.open()
+
+
+async def test_an_answer_too_many_is_no_answer_to_a_later_question(desk: Desk) -> None:
+    asks, stand = Reply(tool_calls=[ToolCall("add", {"a": 1, "b": 2}, id="c1")]), Stand()
+    for text in ("1 + 2?", "again"):
+        desk.wish("prompt", text)
+    at_work, working = desk.begin(answering(asks, "three", asks, "not", at="post_tool", hook=stand), 2)
+    entries = at_work.session.entries
+
+    def asked() -> int:
+        return sum(entry.type == "approval/asked" for entry in entries)
+
+    await until(lambda: asked() == 1)
+    approves = {"call_id": "c1", "answer": "approve"}
+    for _ in range(2):
+        desk.wish("decide", approves)
+    at_work.ring()
+    await stand.reached.wait()
+    desk.wish("decide", approves)
+    at_work.ring()
+    await until(lambda: len(desk.open()) == 1)
+    stand.go.set()
+    await until(lambda: asked() == 2)
+    desk.wish("decide", {"call_id": "c1", "answer": "refuse"})
+    at_work.ring()
+    await working
+    assert [e.data["outcome"] for e in entries if e.type == "approval/decided"] == ["approved", "refused"]
+    assert desk.open() == []
 
 
 def said(entries: list[Entry]) -> list[str]:

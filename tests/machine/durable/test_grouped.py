@@ -1,6 +1,7 @@
 """The log of a worker's session: written in one go, safe when it matters, and by its writer only."""
 
 from collections.abc import Generator
+from itertools import count
 from typing import Any
 
 import psycopg
@@ -8,10 +9,12 @@ import pytest
 
 from turnchart.machine.durable import mailbox
 from turnchart.machine.durable.grouped import Group, GroupedStore, place
-from turnchart.machine.entries import Entry, Frozen
-from turnchart.machine.errors import SessionLocked, SessionReadOnly
+from turnchart.machine.entries import Entry, Frozen, decode, encode
+from turnchart.machine.errors import SessionError, SessionLocked, SessionReadOnly
 from turnchart.machine.postgres import PostgresStore
 from turnchart.machine.postgres_database import Database, database
+
+tokens = count()
 
 
 @pytest.fixture(scope="module")
@@ -118,6 +121,84 @@ async def test_a_wish_is_done_with_the_entry_that_it_becomes(dsn: str, group: Co
     await store.flush()
     assert open_ones() == [wishes[1]], "what was taken back got no entry"
     store.release()
+
+
+def wish(db: Database, session: str, kind: str) -> int:
+    values = {"session": session, "more": 1, "kind": kind, "token": f"{session} {next(tokens)}", "body": "{}"}
+    with db.alone() as connection:
+        return int(connection.execute(mailbox.MAKE, values).fetchall()[0][0])
+
+
+def open_wishes(db: Database, session: str) -> list[int]:
+    return [each.id for each in mailbox.open_wishes(db, session)]
+
+
+async def test_an_answer_is_done_with_what_it_decided_or_the_end_of_its_turn(
+    dsn: str, group: Counted
+) -> None:
+    db, store = database(dsn), GroupedStore(database(dsn), "answers", group)
+    heard, unheard = (wish(db, "answers", "decide") for _ in range(2))
+    store.fulfil_with("c1", heard)
+    store.fulfil_with("c2", unheard)
+    store.append(entry(0))
+    await store.flush()
+    assert open_wishes(db, "answers") == [heard, unheard], "no decision is in the log"
+    store.append(entry(1, "approval/decided", turn=1, step=1, call_id="c1", outcome="approved"))
+    await store.flush()
+    assert open_wishes(db, "answers") == [unheard]
+    store.append(entry(2, "turn/end", turn=1, reason="aborted", steps=1))
+    await store.flush()
+    assert open_wishes(db, "answers") == []
+    store.release()
+
+
+async def test_what_becomes_no_entry_is_done_by_the_writer_only(dsn: str, group: Counted) -> None:
+    db = database(dsn)
+    mine, lost = GroupedStore(db, "mine", group), GroupedStore(db, "not mine", group)
+    for store in (mine, lost):
+        store.append(entry(0))
+    await mine.flush()
+    with psycopg.connect(dsn, autocommit=True) as other:
+        other.execute("UPDATE turnchart.sessions SET epoch = epoch + 1 WHERE id = 'not mine'")
+    kept = wish(db, "not mine", "abort")
+    mine.done(wish(db, "mine", "abort"))
+    lost.done(kept)
+    await mine.flush()
+    assert open_wishes(db, "mine") == []
+    with pytest.raises(SessionLocked, match="was taken over by"):
+        await lost.flush()
+    assert open_wishes(db, "not mine") == [kept]
+    with pytest.raises(SessionLocked):
+        lost.done(kept)
+    mine.release()
+
+
+async def test_half_of_a_surrogate_pair_is_kept_as_json_spells_it(dsn: str, group: Counted) -> None:
+    store = GroupedStore(database(dsn), "half", group)
+    store.lock()
+    store.keep("key", encode(Frozen(text="\ud83d ü")))
+    await store.flush()
+    assert decode(store.kept()["key"]) == {"text": "\ud83d ü"}
+    store.release()
+
+
+async def test_of_a_server_that_is_away_all_are_told_at_once(
+    dsn: str, group: Counted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stores = [GroupedStore(database(dsn), f"away {i}", group) for i in range(3)]
+    for store in stores:
+        store.append(entry(0))
+
+    def away(batches: object) -> set[str]:
+        raise SessionError("the database cannot be reached")
+
+    monkeypatch.setattr(database(dsn), "write", away)
+    for store in stores:
+        with pytest.raises(SessionReadOnly, match="cannot be reached"):
+            await store.flush()
+    assert group.rounds == [3], "nobody waits for it once more"
+    for store in stores:
+        store.release()
 
 
 async def test_the_outcome_of_a_tool_is_kept_until_its_result_is_there(dsn: str, group: Counted) -> None:

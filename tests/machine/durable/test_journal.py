@@ -1,16 +1,34 @@
 """What DBOS is told of turns."""
 
+import re
+
 import pytest
 from tests.machine.processes import run
 
-from turnchart.machine.durable.journal import DurableError, alchemy_url, asked_for, queue_of, serializer
+from turnchart.machine.durable.journal import (
+    DurableError,
+    alchemy_url,
+    app_of,
+    asked_for,
+    serializer,
+    version_of,
+)
 
 
 def test_a_turn_is_one_workflow_in_the_partition_of_its_session() -> None:
     asked = asked_for("reviewer", "s1", 3)
     assert asked.get("workflow_id") == "s1:3"
     assert asked.get("queue_partition_key") == "s1"
-    assert asked["queue_name"] == queue_of("reviewer") == "turnchart/reviewer"
+    assert asked["queue_name"] == asked.get("application_name") == app_of("reviewer")
+
+
+def test_each_flow_is_an_application_with_versions_of_its_own() -> None:
+    flows = ("reviewer", "Reviewer", "re viewer", "ü", "", "x" * 300, "a:1")
+    names = [app_of(flow) for flow in flows]
+    assert len(set(names)) == len(flows)
+    assert all(re.fullmatch("[a-z0-9-_]{3,256}", name) for name in names), "DBOS takes no others"
+    assert app_of("reviewer").startswith("turnchart-reviewer-")
+    assert len({version_of(flow, version) for flow in ("a", "a:1") for version in ("1", "1:1")}) == 4
 
 
 def test_an_address_is_written_for_sqlalchemy() -> None:

@@ -2,12 +2,14 @@
 
 import queue
 import time
+from typing import Any, cast
 
 import psycopg
 import pytest
 from tests.machine.postgres_server import Server
 
-from turnchart.machine.durable.liveness import Liveness, executor
+from turnchart.machine.durable.liveness import BEATS, Liveness, executor
+from turnchart.machine.errors import SessionError
 from turnchart.machine.postgres_database import Database
 
 
@@ -79,6 +81,50 @@ def test_one_that_nobody_knows_and_that_has_turns_is_taken_over(dsn: str) -> Non
     until_gone(dsn, 501)
     heart.stop()
     assert taken.empty()
+
+
+class Outage:
+    """A database that is away for a while, and knows one that is silent and one that ended."""
+
+    def __init__(self) -> None:
+        self.away = False
+        self.buried: list[int] = []
+
+    def beat(self, key: int, name: str, lease: float) -> None:
+        if self.away:
+            raise SessionError("the database cannot be reached")
+
+    def dead(self, key: int, *, parted: bool = False) -> list[int]:
+        return [8] if parted else [7, 8]
+
+    def missing(self, keys: object) -> list[int]:
+        return []
+
+    def bury(self, key: int, take_over: object) -> None:
+        self.buried.append(key)
+
+
+def test_behind_an_outage_silence_is_no_death_before_a_lease(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    heart, db = cast("Any", Liveness("postgres://x", 1, "me", 10, print)), Outage()
+
+    def beats(count: int, apart: float = 2.0) -> list[int]:
+        db.buried = []
+        for _ in range(count):
+            clock[0] += apart
+            heart._beat(db)
+        return db.buried
+
+    assert beats(BEATS - 1) == [8] * (BEATS - 1), "of one that ended nobody need wait"
+    assert beats(1) == [7, 8]
+    db.away = True
+    with pytest.raises(SessionError):
+        beats(1)
+    db.away = False
+    assert beats(BEATS - 1) == [8] * (BEATS - 1)
+    assert beats(1) == [7, 8]
+    assert beats(1, apart=30.0) == [8], "a beat that had to wait for the server comes behind an outage, too"
 
 
 def test_a_failed_takeover_stops_no_heart(dsn: str) -> None:

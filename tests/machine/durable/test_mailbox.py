@@ -51,13 +51,6 @@ def test_the_messages_of_a_wish_have_ids_of_their_own(db: Database) -> None:
     assert [said["id"] for said in found._replace(body=body).messages()] == [f"w{id}", f"w{id}.1"]
 
 
-def test_a_wish_that_becomes_no_entry_is_taken_off_the_list(db: Database) -> None:
-    id, _ = wish(db, "d", "decide")
-    assert [each.id for each in mailbox.open_wishes(db, "d")] == [id]
-    mailbox.fulfil(db, id)
-    assert mailbox.open_wishes(db, "d") == []
-
-
 def test_a_settled_wish_has_its_result(db: Database) -> None:
     id, _ = wish(db, "e", "prompt")
     mailbox.settle(db, "e", id, {"turn": 1})

@@ -15,7 +15,7 @@ pytest.importorskip("dbos")
 from turnchart.machine import Agent, Reply, ScriptedModel, ToolCall, tool
 from turnchart.machine.durable import DurableAgent, DurableError, Worker
 from turnchart.machine.durable.grouped import Group, GroupedStore
-from turnchart.machine.durable.sqlite_database import Ear, SqliteDatabase, exists, path_of
+from turnchart.machine.durable.sqlite_database import Ear, SqliteDatabase, connected, exists, path_of
 from turnchart.machine.entries import Entry, Frozen
 from turnchart.machine.errors import SessionLocked
 from turnchart.machine.postgres import PostgresStore
@@ -119,6 +119,34 @@ def test_what_is_told_is_heard_by_all_from_then_on(db: SqliteDatabase) -> None:
         assert ear.heard() == [("a", "one"), ("b", "two")]
         assert ear.heard() == []
         ear.close()
+
+
+def test_those_that_said_that_they_end_are_told_from_the_silent(db: SqliteDatabase) -> None:
+    for key, lease in ((1, 60.0), (2, -1.0)):
+        db.beat(key, f"worker {key}", lease)
+    db.part(1)
+    assert db.dead(3, parted=True) == [1]
+    assert db.dead(3) == [1, 2]
+
+
+def test_what_cannot_be_committed_holds_up_nothing(
+    db: SqliteDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = connected(db.path)
+
+    class Full:
+        in_transaction = True
+
+        def execute(self, sql: str, *args: Any) -> sqlite3.Cursor:
+            if sql == "COMMIT":
+                raise sqlite3.OperationalError("database or disk is full")
+            return file.execute(sql, *args)
+
+    monkeypatch.setattr(db, "_opened", Full)
+    with pytest.raises(sqlite3.OperationalError, match="disk is full"):
+        db.settle(1, "{}", "b", "two")
+    assert not file.in_transaction, "the next one can begin"
+    file.close()
 
 
 def test_what_fails_half_way_is_not_there(db: SqliteDatabase) -> None:

@@ -72,6 +72,7 @@ class Attending:
 
     def leave(self) -> None:
         """Write nothing more: another worker goes on from what is in the log."""
+        self.agent.left = True
         self._store.abandon()
 
     async def work(self, ticket: int, wishes: list[Wish]) -> dict[str, Any]:
@@ -87,7 +88,7 @@ class Attending:
             try:
                 await self._turns(ticket, wishes, lasting=lasting)
             except BaseException:
-                self._store.abandon()  # the agent would close the turn in the log, which is to go on
+                self.leave()  # the agent would close the turn in the log, which is to go on
                 raise
         return await asyncio.to_thread(self._result, ticket)
 
@@ -127,13 +128,16 @@ class Attending:
 
     def _wishes(self) -> list[Wish]:
         """Return what is wanted and was not begun with; it stays on the list until it is in the log."""
-        found = mailbox.open_wishes(self._store.database, self.session.id)
-        return [wish for wish in found if wish.id not in self._taken]
+        return self._fresh(mailbox.open_wishes(self._store.database, self.session.id))
 
     async def _look(self) -> list[Wish]:
         """Return what is wanted, while other sessions go on."""
-        found = await asyncio.to_thread(mailbox.open_wishes, self._store.database, self.session.id)
-        return [wish for wish in found if wish.id not in self._taken]
+        return self._fresh(
+            await asyncio.to_thread(mailbox.open_wishes, self._store.database, self.session.id)
+        )
+
+    def _fresh(self, wishes: list[Wish]) -> list[Wish]:
+        return [wish for wish in wishes if wish.id not in self._taken]
 
     async def _listen(self) -> None:
         with suppress(SessionLocked):  # the driver finds out with its next entry, too
@@ -163,18 +167,21 @@ class Attending:
 
     def _next(self, ticket: int, wishes: list[Wish]) -> bool:
         """Fulfil what waits, in order, until a turn begins; return whether one did."""
+        wishes = self._fresh(wishes)  # they were read before the turn that is over now, which took some
         for last in [wish for wish in wishes if wish.kind == "abort"]:
             self._abort(last)
         if any(wish.kind == "abort" for wish in wishes):
             wishes = self._wishes()
+        for late in [wish for wish in wishes if wish.kind == "decide"]:
+            self._decide(late)  # no question is open, and the next turn may ask about a call of the same id
         for wish in wishes:
-            if wish.kind == "decide":
-                self._decide(wish)
-            elif wish.kind == "inject":
+            if wish.kind == "inject":
                 self._put(wish, self.agent.inject)
             elif wish.kind == "steer":
                 self._put(wish, self.agent.steer)
                 return True
+            elif wish.kind != "prompt":
+                continue
             elif wish.ticket <= ticket or self.agent.queues.follow_up == "all":
                 together = self.agent.queues.follow_up == "all" and self._later_prompt(wish, wishes)
                 self._put(wish, self._beside if together else self.agent.follow_up)
@@ -204,6 +211,7 @@ class Attending:
     def _abort(self, wish: Wish) -> None:
         """Cut the running turn off, and take what was wanted before and not yet begun off the list."""
         keep = bool(wish.body.get("keep_inbox"))
+        self._store.write()  # who is not the writer any more discards nothing
         self._taken.add(wish.id)
         runs = self.agent.state is not State.IDLE
         if runs:
@@ -216,7 +224,7 @@ class Attending:
                     gone = {"turn": 0, "reason": "discarded", "text": "", "steps": 0}
                     mailbox.settle(db, self.session.id, each.id, gone)
         if not runs:
-            mailbox.fulfil(db, wish.id)
+            self._store.done(wish.id)
 
     # -- questions -----------------------------------------------------------------------------
 
@@ -231,17 +239,28 @@ class Attending:
             del self._asked[question.call_id]
 
     def _decide(self, wish: Wish) -> None:
-        waiting = self._asked.get(str(wish.body.get("call_id")))
-        if waiting is None and self.agent.state is not State.IDLE:
+        call_id = str(wish.body.get("call_id"))
+        waiting = self._asked.get(call_id)
+        if waiting is None and self.agent.state is not State.IDLE and not self._decided(call_id):
             return  # its question is still to be asked
-        if waiting is not None and not waiting.done():
+        self._taken.add(wish.id)
+        if waiting is None or waiting.done():
+            self._store.done(wish.id)
+        else:
             said = wish.body.get("answer")
+            self._store.fulfil_with(call_id, wish.id)
             waiting.set_result(
                 Approve() if said == "approve"
                 else ApproveForSession() if said == "approve_for_session"
                 else Refuse(str(wish.body.get("reason", "")))
             )  # fmt: skip
-        mailbox.fulfil(self._store.database, wish.id)
+
+    def _decided(self, call_id: str) -> bool:
+        """Tell whether what was asked last about this call has its answer."""
+        for entry in reversed(self.session.entries):
+            if entry.type in ("approval/asked", "approval/decided") and entry.data["call_id"] == call_id:
+                return entry.type == "approval/decided"
+        return False
 
     # -- telling -------------------------------------------------------------------------------
 

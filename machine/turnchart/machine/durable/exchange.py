@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from turnchart.machine.durable.journal import APP, DurableError, dbos, serializer
+from turnchart.machine.durable.journal import DurableError, dbos, serializer
 from turnchart.machine.durable.opening import engine_of
 from turnchart.machine.durable.sqlite_database import LOOK, Ear, exists, path_of
 from turnchart.machine.postgres_database import driver
@@ -57,10 +57,17 @@ class Exchange:
             if not self._users:
                 await asyncio.to_thread(self._connect)
                 if self._file is None:
-                    self._hear(await asyncio.to_thread(self._lined))
+                    await self._begin_to_hear()
                 else:
                     self._mending = self.loop.create_task(self._hear_file(self._file))
             self._users += 1
+
+    async def _begin_to_hear(self) -> None:
+        try:
+            self._hear(await asyncio.to_thread(self._lined))
+        except self._psycopg.OperationalError as error:
+            await self._disconnect()
+            raise DurableError(f"the database cannot be reached: {said(error)}") from error
 
     async def leave(self) -> None:
         """Use it no more; the last one disconnects."""
@@ -72,10 +79,13 @@ class Exchange:
                 self._mending.cancel()
                 await asyncio.gather(self._mending, return_exceptions=True)
             self._hang_up()
-            engine, self._engine = self._engine, None
-            await asyncio.to_thread(self.client.destroy)
-            if engine is not None:
-                await asyncio.to_thread(engine.dispose)
+            await self._disconnect()
+
+    async def _disconnect(self) -> None:
+        engine, self._engine = self._engine, None
+        await asyncio.to_thread(self.client.destroy)
+        if engine is not None:
+            await asyncio.to_thread(engine.dispose)
 
     def _connect(self) -> None:
         from sqlalchemy.exc import OperationalError
@@ -90,9 +100,7 @@ class Exchange:
         if not ready:
             engine.dispose()
             raise DurableError("no worker has used this database yet: start `turnchart worker` first")
-        self.client = dbos().DBOSClient(
-            system_database_engine=engine, serializer=serializer(), application_name=APP
-        )
+        self.client = dbos().DBOSClient(system_database_engine=engine, serializer=serializer())
         self._engine = engine
 
     def work(self, fn: Callable[[Transaction], Any]) -> Any:

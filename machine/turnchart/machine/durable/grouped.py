@@ -15,7 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple
 
 from turnchart.machine.entries import Entry
-from turnchart.machine.errors import SessionReadOnly
+from turnchart.machine.errors import SessionError, SessionReadOnly
 from turnchart.machine.postgres import PostgresStore
 from turnchart.machine.postgres_database import Batch, Database
 
@@ -124,6 +124,8 @@ class Group:
     def _send(self, batches: list[Batch]) -> list[Outcome]:
         try:
             mine = self._database.write(batches)
+        except (SessionError, self._database.psycopg.OperationalError) as away:
+            return [away] * len(batches)  # alone they would wait for the server as long, each
         except Exception as error:  # noqa: BLE001  # of whatever kind, it must reach those it concerns only
             return [error] if len(batches) == 1 else [self._send([each])[0] for each in batches]
         return [each.id in mine for each in batches]
@@ -144,6 +146,7 @@ class GroupedStore(PostgresStore):
         self._broken: Exception | None = None
         self._wish: int | None = None
         self._ending: list[int] = []
+        self._deciding: dict[str, int] = {}
         self._keeps = False
         self._under_way = 0
 
@@ -177,9 +180,14 @@ class GroupedStore(PostgresStore):
         elif entry.type == "agent/inbox/spliced" and entry.data.get("inserted"):
             self.write()
             return
-        if entry.type == "turn/end":
-            self._new.done.extend(self._ending)
+        if entry.type == "approval/decided":
+            decided = self._deciding.pop(entry.data["call_id"], None)
+            if decided is not None:
+                self._new.done.append(decided)
+        elif entry.type == "turn/end":
+            self._new.done.extend((*self._ending, *self._deciding.values()))
             self._ending.clear()
+            self._deciding.clear()
         self._group.add(self)
 
     def write(self) -> None:
@@ -195,7 +203,7 @@ class GroupedStore(PostgresStore):
 
     async def flush(self) -> None:
         """Wait until everything that was appended is written; see ``write``."""
-        if self._new.entries or self._new.kept or self._under_way:
+        if any(self._new) or self._under_way:
             await self._group.written()
         self.check()
 
@@ -219,6 +227,20 @@ class GroupedStore(PostgresStore):
         """Take a wish off the list together with the end of the turn."""
         self._ending.append(wish)
 
+    def fulfil_with(self, call_id: str, wish: int) -> None:
+        """Take an answer off the list together with the entry that it becomes, or the end of the turn."""
+        self._deciding[call_id] = wish
+
+    def done(self, wish: int) -> None:
+        """Take a wish off the list that becomes no entry; written as entries are.
+
+        Raises:
+            SessionLocked: If somebody else has taken the session over.
+        """
+        self.check()
+        self._new.done.append(wish)
+        self._group.add(self)
+
     def abandon(self) -> None:
         """Give the lock up for good: what was appended is written, what is appended from now on refused."""
         self.release()
@@ -227,7 +249,7 @@ class GroupedStore(PostgresStore):
 
     def close(self) -> None:
         """Write what is new, which waits for the database; the lock stays until ``release``."""
-        if self._epoch is not None and (self._new.entries or self._new.kept):
+        if self._epoch is not None and any(self._new):
             self._group.write(self)
 
     def release(self) -> None:
@@ -243,7 +265,8 @@ class GroupedStore(PostgresStore):
         The outcome of a tool, under its ``place``, is written only if its result is not in the log by then.
         """
         self.check()
-        self._new.kept[_name(key)] = line
+        # Half of a surrogate pair, which no database takes, becomes what JSON spells it as.
+        self._new.kept[_name(key)] = line.encode("utf-8", "backslashreplace").decode()
         self._keeps = True
         self._group.add(self)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 from turnchart.machine.errors import TurnchartError
@@ -13,7 +15,6 @@ if TYPE_CHECKING:
 
     from dbos import EnqueueOptions
 
-APP: Final = "turnchart"
 WORKFLOW: Final = "turnchart.turn"
 VERSION: Final = "1"
 """The application version of workers that name none: that of what a turn writes to log and journal."""
@@ -36,16 +37,25 @@ def dbos() -> ModuleType:
     return dbos
 
 
-def queue_of(flow: str) -> str:
-    """Return the queue that the workers of a flow empty."""
-    return f"turnchart/{flow}"
+def app_of(flow: str) -> str:
+    """Return what DBOS knows the workers of a flow as, and their queue: in letters that it takes.
+
+    Which version takes new turns is decided for each application, so each flow is one of its own.
+    """
+    shown = re.sub(r"[^a-z0-9]+", "-", flow.lower())[:40].strip("-")
+    return f"turnchart-{shown}-{sha256(flow.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+
+
+def version_of(flow: str, version: str) -> str:
+    """Return what DBOS knows a version of a flow as: the names of all applications are in one table."""
+    return f"{app_of(flow)}:{version}"
 
 
 def asked_for(flow: str, session: str, ticket: int) -> EnqueueOptions:
     """Return how one turn of a session is put into the queue: the turns of one session run one at a time."""
     return {
-        "workflow_name": WORKFLOW, "queue_name": queue_of(flow), "workflow_id": f"{session}:{ticket}",
-        "queue_partition_key": session, "application_name": APP,
+        "workflow_name": WORKFLOW, "queue_name": app_of(flow), "workflow_id": f"{session}:{ticket}",
+        "queue_partition_key": session, "application_name": app_of(flow),
     }  # fmt: skip
 
 

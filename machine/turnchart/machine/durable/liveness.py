@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
@@ -55,6 +56,8 @@ class Liveness:
         self._dsn, self._key, self._name, self._lease = dsn, key, name, lease
         self._take_over, self._at_work = take_over, at_work
         self._beats = 0
+        """How often in a row it has beaten in time."""
+        self._last = time.monotonic()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="turnchart-heart", daemon=True)
 
@@ -82,11 +85,22 @@ class Liveness:
                 db.part(self._key)
 
     def _beat(self, db: Database) -> None:
-        db.beat(self._key, self._name, self._lease)
-        self._beats += 1
-        if self._beats % BEATS == 0:
+        """Say that it lives, and look for the dead.
+
+        Behind an outage all are silent for as long as it took. So whoever could not beat itself waits as long
+        as a lease before it takes silence for death.
+        """
+        try:
+            db.beat(self._key, self._name, self._lease)
+        except BaseException:
+            self._beats = 0
+            raise
+        now = time.monotonic()
+        self._beats = self._beats + 1 if now - self._last < self._lease else 0
+        self._last = now
+        if self._beats and self._beats % BEATS == 0:
             at_work = [key for each in self._at_work() if (key := _key(each)) is not None]
             for key in db.missing(at_work):
                 db.declare_dead(key, self._lease)
-        for key in db.dead(self._key):
+        for key in db.dead(self._key, parted=self._beats < BEATS):
             db.bury(key, partial(self._take_over, executor(key)))

@@ -134,11 +134,6 @@ def open_wishes(db: Database, session: str) -> list[Wish]:
     return [Wish(id, ticket, kind, json.loads(body)) for id, ticket, kind, body in rows]
 
 
-def fulfil(db: Database, id: int) -> None:
-    """Take a wish off the list that becomes no entry."""
-    db.execute("UPDATE turnchart.wishes SET done = now() WHERE id = %s", (id,))
-
-
 def settle(db: Database, session: str, id: int, result: Mapping[str, Any]) -> None:
     """Say what a wish came to, to whoever waits for that."""
     text = json.dumps(result)

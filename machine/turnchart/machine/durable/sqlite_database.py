@@ -48,7 +48,8 @@ _SCHEMA: Final = """
         done REAL, result TEXT);
     CREATE INDEX IF NOT EXISTS turnchart_open ON turnchart_wishes (session, id) WHERE done IS NULL;
     CREATE TABLE IF NOT EXISTS turnchart_told (id INTEGER PRIMARY KEY AUTOINCREMENT, channel TEXT NOT NULL,
-        payload TEXT NOT NULL, at REAL NOT NULL);"""
+        payload TEXT NOT NULL, at REAL NOT NULL);
+    CREATE INDEX IF NOT EXISTS turnchart_told_at ON turnchart_told (at);"""
 _CLAIM: Final = """
     INSERT INTO turnchart_sessions AS s (id, created, updated, epoch, holder) VALUES (?, now(), now(), 1, ?)
     ON CONFLICT (id) DO UPDATE SET epoch = s.epoch + 1, holder = excluded.holder
@@ -79,7 +80,7 @@ def path_of(dsn: str) -> str | None:
 
 def translated(sql: str) -> str:
     """Return SQL for Postgres as SQLite takes it; what more differs than this is said anew below."""
-    return sql.replace("turnchart.", "turnchart_").replace("%s", "?")
+    return sql.replace("turnchart.", "turnchart_").replace("dbos.", "").replace("%s", "?")
 
 
 def connected(path: str) -> sqlite3.Connection:
@@ -141,7 +142,8 @@ class SqliteDatabase(Database):
     """
 
     def __init__(self, path: str) -> None:
-        super().__init__(f"{PREFIX}{path}", cast(Any, SimpleNamespace(Error=sqlite3.Error)))
+        errors = SimpleNamespace(Error=sqlite3.Error, OperationalError=sqlite3.OperationalError)
+        super().__init__(f"{PREFIX}{path}", cast(Any, errors))
         self.path = path
         self._file: sqlite3.Connection | None = None
 
@@ -181,10 +183,11 @@ class SqliteDatabase(Database):
             db.execute("BEGIN IMMEDIATE")
             try:
                 yield db
+                db.execute("COMMIT")
             except BaseException:
-                db.execute("ROLLBACK")
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
                 raise
-            db.execute("COMMIT")
 
     # -- writers -------------------------------------------------------------------------------
 
@@ -207,10 +210,11 @@ class SqliteDatabase(Database):
         self.execute(sql, (key, name, lease))
         self.execute("DELETE FROM turnchart_told WHERE at < now() - ?", (_KEPT,))
 
-    def dead(self, key: int) -> list[int]:
-        """Return the workers other than this one that are not heard of any more."""
-        sql = "SELECT key FROM turnchart_writers WHERE seen + lease < now() AND key <> ?"
-        return [found for (found,) in self.execute(sql, (key,)).fetchall()]
+    def dead(self, key: int, *, parted: bool = False) -> list[int]:
+        """Return the workers other than this one that are not heard of any more; see ``Database.dead``."""
+        sql = """SELECT key FROM turnchart_writers
+            WHERE seen + lease < now() AND key <> ? AND (seen = 0 OR NOT ?)"""
+        return [found for (found,) in self.execute(sql, (key, parted)).fetchall()]
 
     def bury(self, key: int, take_over: Callable[[], object]) -> None:
         """Take the turns of a dead worker over, unless somebody else does.

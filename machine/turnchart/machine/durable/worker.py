@@ -7,19 +7,27 @@ import logging
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from turnchart.machine.driver import first_error
 from turnchart.machine.durable import mailbox
 from turnchart.machine.durable.attending import Attending
 from turnchart.machine.durable.grouped import Group, GroupedStore
-from turnchart.machine.durable.journal import APP, VERSION, WORKFLOW, alchemy_url, dbos, queue_of, serializer
-from turnchart.machine.durable.liveness import Liveness, executor
+from turnchart.machine.durable.journal import (
+    VERSION,
+    WORKFLOW,
+    alchemy_url,
+    app_of,
+    dbos,
+    serializer,
+    version_of,
+)
+from turnchart.machine.durable.liveness import BEATS, Liveness, executor
 from turnchart.machine.durable.mailbox import Wish
 from turnchart.machine.durable.opening import engine_of, opened
+from turnchart.machine.durable.queueing import BegunElsewhere, begun_with, put_back
 from turnchart.machine.durable.sqlite_database import LOOK, Ear, path_of
-from turnchart.machine.errors import SessionLocked, SessionReadOnly, named_text_of
+from turnchart.machine.errors import SessionCorrupt, SessionError, SessionLocked, named_text_of
 from turnchart.machine.picking_up import LastingSession
 from turnchart.machine.postgres_database import Database, database, driver
 
@@ -35,6 +43,14 @@ _log = logging.getLogger("turnchart.durable")
 
 LANES = 4
 """Connections over which sessions are opened and results told, so that none waits long for another."""
+PAUSE = 0.2
+"""Seconds before a turn is put back into the queue that could not be run; twice as long every time."""
+LONGEST_PAUSE = 30.0
+
+
+def _not_of_leaving(record: logging.LogRecord) -> bool:
+    """Drop what DBOS says of each turn that is left to another worker."""
+    return not record.getMessage().startswith("Asyncio task cancelled for workflow or step")
 
 
 class Worker:
@@ -71,7 +87,8 @@ class Worker:
     ) -> None:
         self._dbos = dbos().DBOS
         self.dsn, self.flow, self.make = dsn, flow, make
-        self._concurrency, self._lease, self._version, self._poll = concurrency, lease, version, poll
+        self._concurrency, self._lease, self._poll = concurrency, lease, poll
+        self._app, self._version = app_of(flow), version_of(flow, version)
         self.about = about
         self._file = path_of(dsn)
         self._url = alchemy_url(dsn) if self._file is None else f"sqlite:///{self._file}"
@@ -79,10 +96,14 @@ class Worker:
         self.running: dict[str, Attending] = {}
         self._group: Group | None = None
         self._lanes: list[Database] = []
+        self._turns: dict[str, asyncio.Task[Any]] = {}
+        self._failures: dict[str, int] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._executor = ""
         self._heart: Liveness | None = None
         self._side: AsyncConnection[Any] | None = None
         self._ears: asyncio.Task[None] | None = None
+        self._offering: asyncio.Task[None] | None = None
         self._stopping = False
 
     # -- starting and stopping -----------------------------------------------------------------
@@ -93,6 +114,7 @@ class Worker:
         db.lease = self._lease
         db.enter()
         key = db.be_writer()
+        self._executor = executor(key)
         mailbox.prepare(db)
         self._group = Group(db)
         self._lanes = [db.another() for _ in range(LANES)]
@@ -100,7 +122,7 @@ class Worker:
             lane.enter()
         self._dbos(
             config={
-                "name": APP, "system_database_url": self._url, "executor_id": executor(key),
+                "name": self._app, "system_database_url": self._url, "executor_id": self._executor,
                 "application_version": self._version, "serializer": serializer(), "log_level": "WARNING",
                 "sys_db_pool_size": 10,
                 "system_database_engine": None if self._file is None else engine_of(self.dsn),
@@ -111,15 +133,18 @@ class Worker:
             return await self._turn(session, ticket)
 
         self._dbos.workflow(name=WORKFLOW, max_recovery_attempts=None)(turn)
-        self._dbos.listen_queues([queue_of(self.flow)])
+        self._dbos.listen_queues([self._app])
+        logging.getLogger("dbos").addFilter(_not_of_leaving)
         self._dbos.launch()
+        await self._dbos.set_latest_application_version_async(self._version)
         await self._dbos.register_queue_async(
-            queue_of(self.flow), partition_concurrency=1, worker_concurrency=self._concurrency,
+            self._app, partition_concurrency=1, worker_concurrency=self._concurrency,
             polling_interval_sec=self._poll, on_conflict="always_update",
         )  # fmt: skip
         self._heart = Liveness(self.dsn, key, db.name, self._lease, self._take_over, self._at_work)
         self._heart.start()
         self._ears = asyncio.create_task(self._hear())
+        self._offering = asyncio.create_task(self._offer())
         return self
 
     async def __aexit__(
@@ -127,16 +152,15 @@ class Worker:
     ) -> None:
         """Leave the running turns to other workers, and end."""
         self._stopping = True
-        for each in tuple(self.running.values()):
-            each.leave()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._ears is not None:
-            await asyncio.gather(self._ears, return_exceptions=True)
+        await self._leave_turns()
+        if self._ears is not None and self._offering is not None:
+            self._offering.cancel()
+            await asyncio.gather(self._ears, self._offering, return_exceptions=True)
         if self._heart is not None:
             await asyncio.to_thread(self._heart.stop)
         await asyncio.to_thread(self._dbos.destroy, destroy_registry=True)
+        await self._leave_turns()
+        logging.getLogger("dbos").removeFilter(_not_of_leaving)
         # DBOS made the threads of this loop its own, and has ended them; the program may go on.
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor())
         if self._side is not None:
@@ -145,6 +169,29 @@ class Worker:
             self._group.close()
         for lane in (*self._lanes, self.database):
             lane.leave()
+
+    async def _leave_turns(self) -> None:
+        while self._tasks:
+            for each in tuple(self.running.values()):
+                each.leave()
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.wait(tuple(self._tasks))
+
+    async def _offer(self) -> None:
+        """Offer again and again to take turns that nobody has begun.
+
+        DBOS gives them to the version only that said so last. Whichever it is, its workers may end; so
+        those of every version that is there say so by turns.
+        """
+        while True:
+            try:
+                latest = await self._dbos.get_latest_application_version_async()
+                if latest["version_name"] != self._version:
+                    await self._dbos.set_latest_application_version_async(self._version)
+            except Exception as error:  # noqa: BLE001  # of whatever kind, it is offered again
+                _log.debug("new turns could not be asked for: %s", error)
+            await asyncio.sleep(self._lease / BEATS)
 
     def _at_work(self) -> set[str]:
         """Return the executors that have turns."""
@@ -166,42 +213,79 @@ class Worker:
 
     async def _turn(self, session: str, ticket: int) -> dict[str, Any]:
         """Run the turns of a session up to the one with this number, and return what that came to."""
-        task = asyncio.current_task()
+        if self._stopping:  # it was taken while this ended, and goes back with the others
+            raise asyncio.CancelledError("this worker ends")
+        task, workflow = asyncio.current_task(), f"{session}:{ticket}"
         assert task is not None, "a workflow is a task of the loop"
         self._tasks.add(task)
+        self._turns[workflow] = task
         try:
-            return await self._attend(session, ticket)
+            came = await self._attend(session, ticket)
         except SessionLocked as lost:
             # Another worker goes on with this turn: what becomes of it is not ours to say.
             raise asyncio.CancelledError(str(lost)) from lost
-        except (SessionReadOnly, self.database.psycopg.Error) as broken:
-            _log.warning("turn %d of %s is put back into the queue: %s", ticket, session, broken)
-            await self._put_back(f"{session}:{ticket}")
-            raise asyncio.CancelledError(str(broken)) from broken
+        except BegunElsewhere as other:
+            _log.info("turn %d of %s is left to others: %s", ticket, session, other)
+            await self._put_back(workflow, other.version)
+            raise asyncio.CancelledError(str(other)) from other
         except Exception as error:
-            self._say_failed(session, ticket, error)
-            raise
+            broken = error if self._passes(error) else await self._say_failed(session, ticket, error)
+            if broken is None:
+                raise
+            _log.warning("turn %d of %s is put back into the queue: %s", ticket, session, broken)
+            await self._pause(workflow)
+            await self._put_back(workflow)
+            raise asyncio.CancelledError(str(broken)) from broken
+        else:
+            self._failures.pop(workflow, None)
+            return came
         finally:
             self._tasks.discard(task)
+            if self._turns.get(workflow) is task:
+                del self._turns[workflow]
 
-    async def _put_back(self, workflow: str) -> None:
-        loop = asyncio.get_running_loop()
-        # Outside the context of the workflow, which would take it for one of its steps.
-        again = partial(self._dbos.resume_workflow, workflow, queue_name=queue_of(self.flow))
-        await loop.run_in_executor(None, again)
+    def _passes(self, error: Exception) -> bool:
+        """Tell whether another try may do better: the database was away, or refused something."""
+        passing = (SessionError, self.database.psycopg.Error)
+        return isinstance(error, passing) and not isinstance(error, SessionCorrupt)
 
-    def _say_failed(self, session: str, ticket: int, error: Exception) -> None:
-        """Tell who waits for a turn that it could not even begin."""
-        sql = "SELECT id FROM turnchart.wishes WHERE session = %s AND ticket = %s AND result IS NULL"
+    async def _pause(self, workflow: str) -> None:
+        failures = self._failures.get(workflow, 0)
+        self._failures[workflow] = failures + 1
+        await asyncio.sleep(min(LONGEST_PAUSE, PAUSE * 2.0 ** min(failures, 10)))
+
+    async def _put_back(self, workflow: str, version: str | None = None) -> None:
+        """Put a turn back into the queue, once the database is there again, unless somebody has taken it."""
+        while self._turns.get(workflow) is asyncio.current_task():
+            try:
+                await asyncio.to_thread(put_back, self.database, workflow, self._executor, version)
+            except (SessionError, self.database.psycopg.Error) as away:
+                _log.warning("%s cannot be put back into the queue yet: %s", workflow, away)
+                await self._pause(workflow)
+            else:
+                return
+
+    async def _say_failed(self, session: str, ticket: int, error: Exception) -> Exception | None:
+        """Tell who waits for a turn that it could not even begin; return why that could not be told."""
+        sql = """SELECT id FROM turnchart.wishes WHERE session = %s AND ticket = %s
+            AND kind IN ('prompt', 'steer') AND result IS NULL"""
         failed = {"turn": 0, "reason": "error", "text": "", "steps": 0, "error": named_text_of(error)}
-        for (id,) in self.database.execute(sql, (session, ticket)).fetchall():
-            mailbox.settle(self.database, session, id, failed)
+
+        def say() -> None:
+            for (id,) in self.database.execute(sql, (session, ticket)).fetchall():
+                mailbox.settle(self.database, session, id, failed)
+
+        try:
+            await asyncio.to_thread(say)
+        except (SessionError, self.database.psycopg.Error) as away:
+            return away
+        return None
 
     async def _attend(self, id: str, ticket: int) -> dict[str, Any]:
         assert self._group is not None, "a worker that takes turns is open"
         store = GroupedStore(self._lanes[hash(id) % LANES], id, self._group)
         try:
-            session, wishes = await self._opened(store)
+            session, wishes = await self._opened(store, ticket)
             attending = Attending(self, store, self.make, session)
             self.running[id] = attending
             try:
@@ -209,16 +293,26 @@ class Worker:
             except BaseExceptionGroup as many:
                 raise first_error(many) from None
             finally:
-                self.running.pop(id, None)
+                if self.running.get(id) is attending:
+                    del self.running[id]
         finally:
             store.release()
 
-    async def _opened(self, store: GroupedStore) -> tuple[LastingSession, list[Wish]]:
-        """Become the writer of a session, and return it, with what is wanted of it."""
+    async def _opened(self, store: GroupedStore, ticket: int) -> tuple[LastingSession, list[Wish]]:
+        """Become the writer of a session, and return it, with what is wanted of it.
+
+        Raises:
+            BegunElsewhere: If a turn is open that workers of another version go on with.
+        """
 
         def open_() -> tuple[LastingSession, list[Wish]]:
             store.lock()
-            return LastingSession(store), mailbox.open_wishes(store.database, store.id)
+            session = LastingSession(store)
+            if session.lasting:
+                version = begun_with(store.database, self._app, store.id, ticket)
+                if version is not None and version != self._version:
+                    raise BegunElsewhere(version)
+            return session, mailbox.open_wishes(store.database, store.id)
 
         while True:
             try:
@@ -257,17 +351,14 @@ class Worker:
 
     async def tell(self, session: str, pieces: list[str]) -> None:
         """Tell the readers of a session what is not kept; each piece is JSON of at most 6,000 bytes."""
-        if self._file is not None:
-            channel, told = mailbox.channel(session), f'{{"pieces":[{",".join(pieces)}]}}'
-            await asyncio.to_thread(self.database.tell, channel, told)
-            return
-        psycopg = driver()
+        channel, told = mailbox.channel(session), f'{{"pieces":[{",".join(pieces)}]}}'
         try:
+            if self._file is not None:
+                await asyncio.to_thread(self.database.tell, channel, told)
+                return
             side = self._side
             if side is None or side.closed:
-                side = self._side = await psycopg.AsyncConnection.connect(self.dsn, autocommit=True)
-            await side.execute(
-                "SELECT pg_notify(%s, %s)", (mailbox.channel(session), f'{{"pieces":[{",".join(pieces)}]}}')
-            )
-        except psycopg.OperationalError as error:
+                side = self._side = await driver().AsyncConnection.connect(self.dsn, autocommit=True)
+            await side.execute("SELECT pg_notify(%s, %s)", (channel, told))
+        except self.database.psycopg.OperationalError as error:
             _log.debug("readers of %s miss %d chunks: %s", session, len(pieces), error)
