@@ -327,6 +327,20 @@ def test_a_store_that_was_changed_says_where(
     assert type(caught.value) is error
 
 
+def test_a_row_that_lost_its_line_is_a_damaged_entry(path: Path) -> None:
+    """As random damage of the file makes it; the table itself would refuse that."""
+    fill(path, "one")
+    with sqlite3.connect(path) as db:
+        db.executescript(
+            "PRAGMA writable_schema = ON;"
+            "UPDATE sqlite_master SET sql = replace(sql, 'line TEXT NOT NULL', 'line TEXT');"
+        )
+    db.close()
+    ask(path, "UPDATE entries SET line = NULL WHERE seq = 1")
+    with pytest.raises(SessionCorrupt, match="session one, entry 1: no valid"):
+        Session.sqlite(path, "one")
+
+
 DAMAGES = {
     "no JSON": "'{nope'",
     "no text": "x'7b22ff'",

@@ -227,13 +227,13 @@ def tried(act: Callable[[], T]) -> T | SessionError:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Generator[Path]:
-    """A disk of 256 KB of its own."""
+    """A disk of 1 MB of its own."""
     folder = tmp_path / "disk"
     folder.mkdir()
     if sys.platform != "linux" or os.geteuid() != 0:
         pytest.skip("only root can mount a small disk")
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", folder],
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder],
         capture_output=True,
         text=True,
         check=False,
@@ -247,7 +247,7 @@ def small_disk(tmp_path: Path) -> Generator[Path]:
 @each_kind
 def test_a_full_disk_loses_nothing_and_works_again_with_room(kind: str, small_disk: Path) -> None:
     ballast = small_disk / "ballast"
-    ballast.write_bytes(b"x" * 100_000)
+    ballast.write_bytes(b"x" * 886_000)
     path = small_disk / "busy.log"
     session = Session(KINDS[kind](path))
     said = ""

@@ -161,7 +161,8 @@ def _pieces_of_rows(db: sqlite3.Connection, path: Path, id: str) -> Iterator[Pie
         where = f"{path}: session {id}, entry {seq}"
         try:
             rows = db.execute(
-                "SELECT CAST(line AS BLOB) FROM entries WHERE session = ? AND seq = ?", (id, seq)
+                "SELECT CAST(COALESCE(line, '') AS BLOB) FROM entries WHERE session = ? AND seq = ?",
+                (id, seq),
             ).fetchall()
             missing = 0 if rows else missing + 1
             if rows:

@@ -31,7 +31,7 @@ _SCHEMA = (
 )
 _FORGET = """CREATE TRIGGER IF NOT EXISTS forget AFTER DELETE ON sessions BEGIN
     DELETE FROM words WHERE session = old.id; DELETE FROM indexed WHERE session = old.id; END"""
-_NEW = f"""SELECT session, seq, type, time, CAST(line AS BLOB) FROM entries
+_NEW = f"""SELECT session, seq, type, time, CAST(COALESCE(line, '') AS BLOB) FROM entries
     WHERE session = ? AND seq >= ? AND seq < ? AND type IN ({", ".join("?" * len(SEARCHED))}) ORDER BY seq"""
 _FIND = """SELECT session, seq, type, time, snippet(words, 0, ?, ?, ' ... ', 16) FROM words
     WHERE words MATCH ? ORDER BY rank, time DESC, seq LIMIT ?"""

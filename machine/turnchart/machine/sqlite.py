@@ -48,7 +48,7 @@ _TABLES = frozenset(("meta", "sessions", "entries"))
 _SMALLEST = 512
 """Bytes of the smallest SQLite file; SQLite takes what is smaller for an empty one, and overwrites it."""
 _INSERT = "INSERT INTO entries VALUES (?, ?, ?, ?, ?)"
-_LINES = "SELECT CAST(line AS BLOB) FROM entries WHERE session = ? ORDER BY seq"
+_LINES = "SELECT CAST(COALESCE(line, '') AS BLOB) FROM entries WHERE session = ? ORDER BY seq"
 """As bytes: what is no UTF-8 is found line by line."""
 _SESSIONS = """
     SELECT id, created,
