@@ -22,7 +22,7 @@ MAX_BYTES: Final = 1024 * 1024
 Style = Literal["plain", "single", "double", "block"]
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Source:
     """One file. ``name`` is how the user named it, ``path`` where it is."""
 
@@ -54,7 +54,7 @@ class Mark(NamedTuple):
     length: int = 1
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Node:
     """A value with its place. Compared by identity; an alias is the node of its anchor."""
 
@@ -68,7 +68,7 @@ class Node:
         return self.source.problem(code, message, self, help=help, level=level)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Scalar(Node):
     """A single value, as its text."""
 
@@ -78,14 +78,14 @@ class Scalar(Node):
     """It was reported already and stands for nothing; what follows from it is not reported."""
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ListNode(Node):
     """A list."""
 
     items: tuple["AnyNode", ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(slots=True, eq=False, repr=False)
 class MapNode(Node):
     """A map: per key its own node and its value, in the order of the file."""
 

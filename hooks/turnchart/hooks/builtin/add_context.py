@@ -1,6 +1,5 @@
 """``add_context``: facts of the moment that the model should know."""
 
-import getpass
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -67,6 +66,8 @@ async def _git_status(payload: "Payload") -> str:
 
 
 def _user() -> str:
+    import getpass  # it loads what only a terminal needs
+
     try:
         return getpass.getuser()
     except (ImportError, KeyError, OSError):
