@@ -103,3 +103,10 @@ def drop(agent: Agent) -> None:
     """Forget what is left of the script of an agent whose turns were cut off."""
     assert isinstance(agent.model, ScriptedModel)
     agent.model.drop()
+
+
+def results(session: Session) -> list[tuple[str, str]]:
+    """Return outcome and text of every result."""
+    return [
+        (e.data["outcome"], e.data["message"].text) for e in session.entries if e.type == "tool/result"
+    ]  # fmt: skip

@@ -5,7 +5,7 @@ from typing import Any
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
-from tests.machine.drive import always, calls, run, scripted, types
+from tests.machine.drive import always, calls, results, run, scripted, types
 
 from turnchart.machine import (
     Approve,
@@ -24,13 +24,6 @@ from turnchart.machine.tooling import CUT_BEFORE_START
 from turnchart.testing import FakeClock
 
 ADDS = calls(("add", {"a": 1, "b": 1}), ("add", {"a": 2, "b": 2}))
-
-
-def results(session: Session) -> list[tuple[str, str]]:
-    """Return outcome and text of every result."""
-    return [
-        (e.data["outcome"], e.data["message"].text) for e in session.entries if e.type == "tool/result"
-    ]  # fmt: skip
 
 
 def decided(session: Session) -> list[str]:

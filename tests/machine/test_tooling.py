@@ -5,7 +5,7 @@ from typing import Any
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
-from tests.machine.drive import add, always, calls, drop, run, scripted, slow, slows, texts, types
+from tests.machine.drive import add, always, calls, drop, results, run, scripted, slow, slows, texts, types
 
 from turnchart.machine import (
     AppendRefused,
@@ -26,13 +26,6 @@ from turnchart.machine.points import Allow, Block, Deny, PostTool, PreTool, RunT
 from turnchart.machine.tooling import CUT_BEFORE_START, CUT_WHILE_RUNNING
 
 ADDS = calls(("add", {"a": 1, "b": 1}), ("add", {"a": 2, "b": 2}))
-
-
-def results(session: Session) -> list[tuple[str, str]]:
-    """Return outcome and text of every result."""
-    return [
-        (e.data["outcome"], e.data["message"].text) for e in session.entries if e.type == "tool/result"
-    ]  # fmt: skip
 
 
 # -- what the calls leave -------------------------------------------------------------------------------

@@ -216,16 +216,37 @@ def _params(part: HookPart, spec: HookSpec, reading: Reading, place: Place) -> d
     loc: Loc = (*part.loc, "with")
     if isinstance(part.node, MapNode) and any(p.name in part.node.fields for p in spec.parameters):
         return None  # a parameter stands beside with:, which is reported as an unknown key
+    return made_parameters(
+        spec, "hook", at, loc, part.spec.arguments, lambda *way: part.at("with", *way), reading, place
+    )
+
+
+def made_parameters(
+    spec: Spec, what: str, node: AnyNode, loc: Loc, said: Mapping[str, Any], at: Callable[..., AnyNode],
+    reading: Reading, place: Place,
+) -> dict[str, Any] | None:  # fmt: skip
+    """Return the parameters that a registered thing is made with; None where they are wrong, which is told.
+
+    Args:
+        spec: What is registered.
+        what: How messages call it.
+        node: Where its parameters stand, or its name.
+        loc: The way to them in the file.
+        said: What the file gives.
+        at: Finds the node of a part of them.
+        reading: Collects what is wrong.
+        place: What paths are relative to.
+    """
     before = len(reading.problems)
-    checked = reading.valid(spec.params, at, loc, part.spec.arguments)
-    if checked is None or len(reading.problems) > before or not reading.knows(at):
+    checked = reading.valid(spec.params, node, loc, said)
+    if checked is None or len(reading.problems) > before or not reading.knows(node):
         return None
-    given = prepared(spec, part.spec.arguments, lambda *way: part.at("with", *way), reading, place)
+    given = prepared(spec, said, at, reading, place)
     try:
         spec.make(given)
     except ParamError as error:
-        message = f"hook {quoted(spec.name)}: {error.errors[0]['msg'].removeprefix('Value error, ')}"
-        reading.problems.append(at.problem("bad-value", message))
+        message = f"{what} {quoted(spec.name)}: {error.errors[0]['msg'].removeprefix('Value error, ')}"
+        reading.problems.append(node.problem("bad-value", message))
         return None
     return given
 

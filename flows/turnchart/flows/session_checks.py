@@ -82,21 +82,12 @@ def _registered(parts: Parts, reading: Reading, place: Place) -> StoreUse | None
 
 
 def _params(parts: Parts, spec: "StoreSpec", reading: Reading, place: Place) -> Mapping[str, Any] | None:
-    from turnchart.flows.hook_checks import prepared
-    from turnchart.hooks.registry import ParamError
+    from turnchart.flows.hook_checks import made_parameters
 
     said = parts.file.session.arguments if parts.file.session is not None else {}
     given = find(parts.root, ("session", "with"))
     node = given.value if given.exact else parts.at("session", "store")
-    before = len(reading.problems)
-    checked = reading.valid(spec.params, node, ("session", "with"), said)
-    if checked is None or len(reading.problems) > before or not reading.knows(node):
-        return None
-    params = prepared(spec, said, lambda *way: parts.at("session", "with", *way), reading, place)
-    try:
-        spec.make(params)
-    except ParamError as error:
-        message = f"session store {quoted(spec.name)}: {error.errors[0]['msg'].removeprefix('Value error, ')}"
-        reading.problems.append(node.problem("bad-value", message))
-        return None
-    return params
+    return made_parameters(
+        spec, "session store", node, ("session", "with"), said,
+        lambda *way: parts.at("session", "with", *way), reading, place,
+    )  # fmt: skip
