@@ -194,10 +194,11 @@ async def test_a_script_goes_on_where_the_last_turn_ended(works: Makes, dsn: str
 
 @pytest.mark.slow
 async def test_prompts_that_wait_may_open_one_turn_together(works: Makes, dsn: str) -> None:
-    holds = asyncio.Event()
+    began, holds = asyncio.Event(), asyncio.Event()
 
     async def wait(payload: Any) -> None:
         del payload
+        began.set()
         await holds.wait()
 
     works.how = lambda session: Agent(
@@ -205,7 +206,9 @@ async def test_prompts_that_wait_may_open_one_turn_together(works: Makes, dsn: s
         hooks={"assemble": [wait]},
     )  # fmt: skip
     async with DurableAgent(dsn, "all") as agent:
-        wishes = [await agent.follow_up(text) for text in ("one", "two", "three")]
+        first = await agent.follow_up("one")
+        await began.wait()
+        wishes = [first, *[await agent.follow_up(text) for text in ("two", "three")]]
         await agent.inject("by the way")
         holds.set()
         turns = [await agent.result(wish) for wish in wishes]
