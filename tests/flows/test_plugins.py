@@ -203,3 +203,21 @@ def test_a_project_that_says_nothing_names_nothing(project: Path, text: str) -> 
     (project / "pyproject.toml").write_text(text, "latin-1")
     found = project_plugins(project)
     assert (found.names, found.problems) == ([], [])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[tool.turnchart]\nplugins = ['a']",
+        "[ tool . turnchart ]\nplugins = ['a']",
+        "[\"tool\".'turnchart']\nplugins = ['a']",
+        "tool.turnchart.plugins = ['a']",
+        "'tool' . \"turnchart\" = {plugins = ['a']}",
+        "[tool]\nturnchart.plugins = ['a']",
+        "[ 'tool' ]\nturnchart = {plugins = ['a']}",
+        "tool = {turnchart = {plugins = ['a']}}",
+    ],
+)
+def test_the_table_may_be_written_in_every_way_of_toml(tmp_path: Path, text: str) -> None:
+    (tmp_path / "pyproject.toml").write_text(text)
+    assert [node.text for node in project_plugins(tmp_path).names] == ["a"]

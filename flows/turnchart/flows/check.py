@@ -6,7 +6,7 @@ the parts mean (``checks``, ``tool_checks``, ``hook_checks``).
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from turnchart.machine.tools import Tool
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Checked:
     """A flow that was looked at.
 
@@ -141,7 +141,7 @@ def _examine_inner(
 def _read(checked: Checked, reading: Reading, own: "Mapping[str, Tool]", params: Mapping[str, Any]) -> None:
     merged = read_merged(checked.path, checked.shown, checked.place)
     if merged.root is None and not os.path.lexists(checked.path):
-        reading.problems += [replace(each, help=_meant_flow(checked.shown)) for each in merged.problems]
+        reading.problems += [each._replace(help=_meant_flow(checked.shown)) for each in merged.problems]
         return
     reading.problems += merged.problems
     if merged.root is None:
@@ -213,7 +213,7 @@ def _perhaps(problem: Problem) -> Problem:
     if problem.code not in ("unknown-hook", "unknown-store", "unknown-tool"):
         return problem
     help = f"{problem.help}. A plug-in that nobody agreed to may know it"
-    return replace(problem, level="warning", help=help)
+    return problem._replace(level="warning", help=help)
 
 
 # -- meaning --------------------------------------------------------------------------------------

@@ -81,7 +81,7 @@ class _TooMuch(Exception):
         super().__init__(problem.message)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Open:
     """A list or a map whose end has not come yet."""
 

@@ -2,8 +2,8 @@
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from turnchart.flows.extensions import add_legs
 from turnchart.flows.parts import HookPart, Parts
@@ -23,8 +23,7 @@ MAX_CONTINUES: Final = 3
 """How often one hook may send a turn on, unless its entry says otherwise."""
 
 
-@dataclass(frozen=True, slots=True)
-class HookUse:
+class HookUse(NamedTuple):
     """A hook of the flow, ready to be made: its entry, what is registered, and its parameters.
 
     Attributes:
@@ -38,10 +37,10 @@ class HookUse:
 
     part: HookPart
     spec: HookSpec | None
-    params: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    params: Mapping[str, Any] = MappingProxyType({})
     argv: tuple[str, ...] = ()
     disabled: bool = False
-    tools: Mapping[str, str] = field(default_factory=dict[str, str])
+    tools: Mapping[str, str] = MappingProxyType({})
 
 
 def check_hooks(parts: Parts, reading: Reading, place: Place, tools: "Sequence[Named]") -> list[HookUse]:
@@ -66,7 +65,7 @@ def check_hooks(parts: Parts, reading: Reading, place: Place, tools: "Sequence[N
 
 
 def _off(use: HookUse) -> HookUse:
-    return replace(use, disabled=True)
+    return use._replace(disabled=True)
 
 
 # -- ids ------------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ REPLACE: Final = "replace"
 _Pair = tuple[Scalar, AnyNode]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Merged:
     """A flow with its parents.
 

@@ -1,7 +1,6 @@
 """Params: what a flow leaves open, and a run says: ``run --param NAME=VALUE``, written ``${param:NAME}``."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 from turnchart.flows.problems import Problem, meant, quoted, sentence
@@ -59,7 +58,7 @@ def _spec(node: AnyNode, reading: Reading) -> ParamSpec | None:
     spec = reading.valid(ParamSpec, node, ("params",), reading.plain(node))
     found = reading.problems[before:]
     help = "a default cannot refer to a param"
-    reading.problems[before:] = [replace(each, help=help) for each in found if each.code == "unknown-param"]
+    reading.problems[before:] = [each._replace(help=help) for each in found if each.code == "unknown-param"]
     return spec  # the other problems are told when the whole file is read
 
 

@@ -71,7 +71,7 @@ class HookPart:
         return f"{self.node.source.name}:{self.node.line}"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Parts:
     """What of a flow can be read.
 

@@ -27,6 +27,8 @@ GROUP: Final = "turnchart.plugins"
 FILE: Final = "pyproject.toml"
 _TABLE: Final = "tool.turnchart"
 _KNOWN: Final = ("plugins",)
+_NAMED: Final = re.compile(r"""\btool["']?\s*(?:[]=]|\.\s*["']?turnchart\b)""")
+"""What a file says that has the table, however it is written; a name alone may be that of a dependency."""
 
 
 def load_plugins(
@@ -88,7 +90,7 @@ def _path(folders: Iterable[Path]) -> Generator[None]:
 # -- the plug-ins of a project --------------------------------------------------------------------
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class ProjectPlugins:
     """What ``[tool.turnchart]`` of a project names.
 
@@ -133,7 +135,7 @@ def project_plugins(root: Path, shown: str = FILE) -> ProjectPlugins:
         text = found.path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         return found
-    if "turnchart" not in text:  # most projects say nothing, and need no parser
+    if not _NAMED.search(text):  # most projects say nothing, and need no parser
         return found
     source = Source(shown, found.path, split_lines(text))
     table = _table(text, source, found.problems)

@@ -4,9 +4,8 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from turnchart.flows.secrets import masked
 from turnchart.machine.errors import TurnchartError
@@ -104,8 +103,7 @@ OF_THIS_MACHINE: Final = frozenset(("program", "run-file", "key-variable", "extr
 """Codes of what may be right on another machine: warnings, and errors where this one must run the flow."""
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(NamedTuple):
     """One thing that is wrong.
 
     Attributes:
@@ -163,7 +161,7 @@ def exit_code(problems: Iterable[Problem], *, strict: bool = False) -> int:
 
 def as_here(problems: Iterable[Problem]) -> list[Problem]:
     """Return the problems with what is true of this machine only as errors."""
-    return [replace(each, level="error") if each.code in OF_THIS_MACHINE else each for each in problems]
+    return [each._replace(level="error") if each.code in OF_THIS_MACHINE else each for each in problems]
 
 
 # -- printing -------------------------------------------------------------------------------------

@@ -1,8 +1,7 @@
 """What is wrong with ``session``: the name of the store, and what stands beside it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from turnchart.flows.parts import Parts
 from turnchart.flows.paths import Place, outside
@@ -14,8 +13,7 @@ if TYPE_CHECKING:
     from turnchart.hooks.stores import Sessions, StoreSpec
 
 
-@dataclass(frozen=True, slots=True)
-class StoreUse:
+class StoreUse(NamedTuple):
     """A registered store of a flow, ready to be made.
 
     Attributes:

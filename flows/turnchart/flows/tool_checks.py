@@ -42,7 +42,7 @@ Inner = Callable[[Path, str, Mapping[str, Any]], "Checked"]
 """Looks at a flow that is a tool of this one: where it is, how messages name it, its params."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Named:
     """A tool of the flow. Checking does not make it, since that would load its code.
 

@@ -63,7 +63,7 @@ def shown(node: AnyNode) -> str:
     return node.text if value_of(node.text) is not None else "empty"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Reading:
     """Collects what is wrong while nodes become data and data becomes models.
 

@@ -5,9 +5,8 @@ loader resolves a ``Path`` against the file that wrote it, and ``InRoot`` stays 
 """
 
 import re
-from dataclasses import dataclass
 from pathlib import PurePosixPath, PureWindowsPath
-from typing import Annotated, Any, Literal, TypeAlias, get_args
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
@@ -15,8 +14,7 @@ from pydantic_core import PydanticCustomError
 Meaning = Literal["", "pattern", "glob", "command", "path", "in_root"]
 
 
-@dataclass(frozen=True, slots=True)
-class Means:
+class Means(NamedTuple):
     """What a value stands for; part of the annotation."""
 
     meaning: Meaning

@@ -7,7 +7,7 @@ from dataclasses import MISSING, dataclass, fields
 from functools import cached_property, partial
 from importlib import import_module
 from types import MethodType, SimpleNamespace
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar, dataclass_transform, get_type_hints
 
 from turnchart.hooks.builtin import BUILTIN
 from turnchart.machine.bound import MARKS, BoundHook, Marks, bind, place_of, point_named
@@ -38,8 +38,7 @@ class ParamError(TurnchartError):
         super().__init__(f"{kind} `{hook}`: {'; '.join(told)}")
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(NamedTuple):
     """One ``with:`` parameter.
 
     Attributes:
@@ -54,7 +53,7 @@ class Parameter:
     meaning: "Meaning"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Spec:
     """A function or a class that YAML names, with its ``with:`` parameters.
 
@@ -117,7 +116,7 @@ class Spec:
             raise ParamError(self.name, [told], self.KIND) from error
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class HookSpec(Spec):
     """A registered hook.
 

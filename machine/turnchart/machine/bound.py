@@ -18,8 +18,7 @@ MARKS = "__turnchart_hook__"
 """The attribute in which ``@hook`` leaves its ``Marks``."""
 
 
-@dataclass(frozen=True, slots=True)
-class Marks:
+class Marks(NamedTuple):
     """What ``@hook`` says of a function or a class; binding it anywhere keeps to that."""
 
     name: str

@@ -119,7 +119,7 @@ OnError = Literal["warn", "stop"]
 FailureRule = Literal["turn error", "call denied", "error result", "withheld", "does not start", "reported"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Point:
     """One hook point.
 

@@ -72,7 +72,7 @@ def without_hooks(flow: Flow, ids: Sequence[str]) -> Flow:
         if id not in known:
             listed = ", ".join(known) or "none"
             raise bad_parameter(f"no hook has the id {id!r}; the ids: {listed}", "--disable-hook")
-    left = [replace(use, disabled=use.disabled or use.part.id in ids) for use in hooks]
+    left = [use._replace(disabled=use.disabled or use.part.id in ids) for use in hooks]
     return replace(flow, checked=replace(flow.checked, hooks=left))
 
 

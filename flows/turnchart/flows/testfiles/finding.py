@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -66,7 +65,7 @@ def problems_of(
 def _perhaps(problem: Problem) -> Problem:
     """Return a problem as a warning where a plug-in that nobody agreed to may bring what is named."""
     brought = problem.code in ("unknown-id", "unknown-tool", "dead-permission")
-    return replace(problem, level="warning") if brought else problem
+    return problem._replace(level="warning") if brought else problem
 
 
 def load_suite(name: str, plugins: Iterable[str] = (), *, trust: bool = False) -> tuple[Suite, "Flow"]:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Final, Self, TypeAlias, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, Self, TypeAlias, cast
 
 from turnchart.machine.addresses import without_login
 
@@ -19,8 +19,7 @@ Passed: TypeAlias = Mapping[str, str] | Iterable[str]
 """Variables by name; a mapping renames them: ``{THEIRS: OURS}``."""
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(NamedTuple):
     """A server that is started, and talked to over its stdin and stdout.
 
     Attributes:
@@ -39,8 +38,7 @@ class Program:
         return self.argv[0]  # the rest may hold what nobody is to see
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(NamedTuple):
     """A server that is reached over streamable HTTP.
 
     Attributes:
