@@ -76,12 +76,15 @@ def methods_of(kind: type, besides: Collection[str] = ()) -> list[Function]:
 
 
 def maker_of(kind: type) -> Function | None:
-    """Return the nearest ``__init__`` or, without one, ``__new__`` that is written out."""
+    """Return the nearest ``__init__`` or, without one, ``__new__`` that is written out.
+
+    One that takes whatever it is given by name takes the fields of the class.
+    """
     made = {
         each.name: each
         for node in reversed(classes_of(kind))
         for each in node.body
-        if isinstance(each, ast.FunctionDef)
+        if isinstance(each, ast.FunctionDef) and not (each.args.kwarg and len(each.args.args) == 1)
     }
     return made.get("__init__") or made.get("__new__")
 

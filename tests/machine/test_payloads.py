@@ -2,7 +2,9 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import FrozenInstanceError, fields
+from copy import copy, deepcopy
+from dataclasses import FrozenInstanceError, fields, replace
+from pickle import dumps, loads
 from typing import Any
 
 import pytest
@@ -75,6 +77,26 @@ def test_every_field_has_a_default_and_none_can_be_assigned(kind: type[Payload])
     for field in fields(payload):
         with pytest.raises(FrozenInstanceError):
             setattr(payload, field.name, None)
+        with pytest.raises(FrozenInstanceError):
+            delattr(payload, field.name)
+
+
+@pytest.mark.parametrize("kind", EVERY)
+def test_a_payload_takes_its_fields_by_name_and_nothing_else(kind: type[Payload]) -> None:
+    given = {field.name: object() for field in fields(kind)}
+    made = kind(**given)
+    assert all(getattr(made, name) is value for name, value in given.items())
+    with pytest.raises(TypeError, match=rf"^{kind.__name__} has no field 'wrong'$"):
+        kind(wrong=1)
+
+
+def test_a_payload_can_be_copied_and_kept() -> None:
+    payload = PreTool(tool="shell", args={"command": "ls"}, call_id="c1")
+    for again in (copy(payload), replace(payload)):
+        assert again == payload
+        assert again is not payload
+    for again in (deepcopy(payload), loads(dumps(payload))):
+        assert again.json() == payload.json()
 
 
 @pytest.mark.parametrize("kind", EVERY)
@@ -173,7 +195,7 @@ def test_common_fields_are_the_same_in_every_payload() -> None:
     common = {"agent": "a", "flow": "f", "session": "s", "id": "h", "step": 2}
     for kind in EVERY:
         if kind is not POINTS["stream"].payload:
-            assert {name: kind(**common).json()[name] for name in common} == common  # type: ignore[arg-type]  # by name
+            assert {name: kind(**common).json()[name] for name in common} == common
 
 
 def test_payloads_share_no_memory() -> None:

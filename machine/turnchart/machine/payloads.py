@@ -1,11 +1,12 @@
 """What hooks get: one frozen payload per point. ``points.py`` says which point gives which of these.
 
-Comparing and showing them is written once for all: ``dataclass`` would take long to make that for each.
+Making, comparing and showing them is written once for all: ``dataclass`` takes long to write that for each.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from dataclasses import MISSING, FrozenInstanceError, dataclass, field, fields, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Never, Self, TypeVar, dataclass_transform
 
 from turnchart.machine.entries import Entry, Frozen
 from turnchart.machine.messages import AssistantMessage, FailureKind, Message, ToolResultMessage
@@ -16,8 +17,18 @@ if TYPE_CHECKING:
     from turnchart.machine.abort import AbortSignal
     from turnchart.machine.models import Chunk, ModelRequest
 
+P = TypeVar("P", bound="Payload")
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+
+@dataclass_transform(kw_only_default=True, eq_default=False, frozen_default=True, field_specifiers=(field,))
+def _payload(kind: type[P]) -> type[P]:
+    """Make a frozen dataclass of a payload, every field of which has a default."""
+    made = dataclass(slots=True, kw_only=True, init=False, eq=False, repr=False)(kind)
+    made.defaults = {each.name: (each.default, each.default_factory) for each in fields(made)}
+    return made
+
+
+@_payload
 class Payload:
     """What every hook gets. Frozen: change it with ``replace``.
 
@@ -44,6 +55,27 @@ class Payload:
     world: World | None = None
 
     may_change: ClassVar[frozenset[str]] = frozenset()
+    defaults: ClassVar[Mapping[str, tuple[Any, Any]]] = {}
+    """What each field is where it is not given: a value, or else what makes one."""
+
+    def __init__(self, **given: Any) -> None:
+        put = object.__setattr__
+        for name, (default, factory) in self.defaults.items():
+            if name in given:
+                put(self, name, given.pop(name))
+            else:
+                put(self, name, factory() if default is MISSING else default)
+        if given:
+            raise TypeError(f"{type(self).__name__} has no field {', '.join(map(repr, given))}")
+
+    def __setattr__(self, name: str, value: object) -> Never:
+        raise FrozenInstanceError(f"cannot assign to field {name!r}")
+
+    def __delattr__(self, name: str) -> Never:
+        raise FrozenInstanceError(f"cannot delete field {name!r}")
+
+    def __reduce__(self) -> tuple[Callable[[], Self], tuple[()]]:  # a copy would be assigned to
+        return partial(type(self), **{name: getattr(self, name) for name in self.defaults}), ()
 
     def replace(self, **changes: Any) -> Self:
         """Return a payload with some fields changed.
@@ -125,21 +157,21 @@ class Payload:
 _COMMON = frozenset(f.name for f in fields(Payload))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@_payload
 class SessionStart(Payload):
     """The session opens. ``source``: new, resumed or forked."""
 
     source: Literal["new", "resumed", "forked"] = "new"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@_payload
 class SessionEnd(Payload):
     """The agent closes. ``reason``: closed, or error."""
 
     reason: str = "closed"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@_payload
 class Assemble(Payload):
     """The prompt of the next step is put together.
 
@@ -155,7 +187,7 @@ class Assemble(Payload):
     may_change: ClassVar[frozenset[str]] = frozenset(("sections", "contexts", "tools"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@_payload
 class PreStep(Payload):
     """A step is proposed. ``messages`` were claimed, in the order in which the model will read them."""
 
@@ -164,7 +196,7 @@ class PreStep(Payload):
     may_change: ClassVar[frozenset[str]] = frozenset(("messages", "starts_request_series"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@_payload
 class Request(Payload):
     """What the next request uses. ``calls`` are those of the step before."""
 
@@ -176,7 +208,7 @@ class Request(Payload):
     may_change: ClassVar[frozenset[str]] = frozenset(("model", "settings", "thinking", "tools"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@_payload
 class Context(Payload):
     """The messages that this request shows, as this project writes them."""
 
@@ -184,7 +216,7 @@ class Context(Payload):
     may_change: ClassVar[frozenset[str]] = frozenset(("messages",))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@_payload
 class Convert(Payload):
     """The messages that this request shows, after custom kinds became what models know."""
 
@@ -192,14 +224,14 @@ class Convert(Payload):
     may_change: ClassVar[frozenset[str]] = frozenset(("llm_messages",))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@_payload
 class Stream(Payload):
     """A request goes out: ``next(payload)`` returns the chunks, and a hook may return others."""
 
     request: "ModelRequest | None" = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@_payload
 class RequestError(Payload):
     """A request failed. ``attempt`` counts within step and model, from 1; ``retry_after`` is in seconds.
 
@@ -216,7 +248,7 @@ class RequestError(Payload):
     fallback: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@_payload
 class PreTool(Payload):
     """A tool is about to run. ``args`` are valid; changed ones are validated again at once."""
 
@@ -230,7 +262,7 @@ class PreTool(Payload):
     may_change: ClassVar[frozenset[str]] = frozenset(("args",))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@_payload
 class RunTool(Payload):
     """A tool runs: ``next(payload)`` returns its ``ToolOutcome``, and a hook may return another."""
 
@@ -239,7 +271,7 @@ class RunTool(Payload):
     call_id: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@_payload
 class PostTool(Payload):
     """A tool has run, or was not let run.
 
@@ -271,7 +303,7 @@ class PostTool(Payload):
         return "".join(part["text"] for part in self.content if part["type"] == "text")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@_payload
 class AfterStep(Payload):
     """A step is over: its answer, and the results of its tools."""
 
@@ -279,7 +311,7 @@ class AfterStep(Payload):
     results: tuple[ToolResultMessage, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@_payload
 class TurnStopping(Payload):
     """The turn would end. ``continues`` of ``max_continues`` have been spent."""
 
@@ -289,7 +321,7 @@ class TurnStopping(Payload):
     max_continues: int = 8
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@_payload
 class Compact(Payload):
     """The conversation would be compacted. ``range``: first and last seq; ``tokens``: its estimate."""
 
@@ -298,7 +330,7 @@ class Compact(Payload):
     tokens: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@_payload
 class OnSignal(Payload):
     """A live signal was told. ``signal`` is its name, ``data`` its fields."""
 
