@@ -97,6 +97,13 @@ def list_sessions(path: str | os.PathLike[str]) -> list[SessionInfo]:
     ]
 
 
+def session_ids(path: str | os.PathLike[str]) -> list[str]:
+    """Return the ids of the sessions in a file, the oldest first; the errors are those of ``list_sessions``."""
+    return [
+        id for (id,) in _rows(Path(os.path.realpath(path)), "SELECT id FROM sessions ORDER BY created, id")
+    ]
+
+
 def _name(line: str | None) -> str:
     """Return the name that a line gives; a damaged one gives none."""
     try:

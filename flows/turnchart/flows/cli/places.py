@@ -151,7 +151,11 @@ class Shelf:
             return sorted(path.stem for path in self.path.glob("*.jsonl"))
         if self.kind == "file":
             return [self.only().id] if self.path.exists() else []
-        return [info.id for info in self.list()]
+        if self.kind == "sqlite":
+            from turnchart.machine.sqlite import session_ids
+
+            return session_ids(self.path)
+        return []
 
     def list(self, broken: Broken | None = None) -> "list[SessionInfo]":
         """Return what there is, the oldest session first; in a folder each by the name of its file.
