@@ -67,8 +67,7 @@ class Agent(Moving, Outfit):
         self.turning.reason = self.session.brackets.reason
         moved = starts_series(self.session.entries)
         self.built_generation = self.session.view.generation - moved
-        group = anyio.create_task_group()
-        self._group = await group.__aenter__()
+        self._group = await anyio.create_task_group().__aenter__()
         self._stops, self._deaf = (), ()
         if self.signals.heard:
             self._listen()
@@ -98,7 +97,7 @@ class Agent(Moving, Outfit):
         self.session.origin = "resumed"
         try:
             with anyio.CancelScope(shield=True):
-                self._dispose()
+                self._dispose(isinstance(error, anyio.get_cancelled_exc_class()))
                 await self.rested()
                 await self._session_end("error" if error is not None else "closed")
                 await close_models(self.model, self.models)
@@ -109,9 +108,11 @@ class Agent(Moving, Outfit):
             check()
         return left
 
-    def _dispose(self) -> None:
+    def _dispose(self, cancelled: bool) -> None:
         if self.left or self.state is State.MAINTENANCE:
             self.cut("disposed")
+        elif cancelled:
+            self._stop_all()
         elif self.state is not State.IDLE:
             try:
                 self.abort("disposed")

@@ -6,11 +6,13 @@ lines, in order and without an await, so closing a broken turn never waits and c
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from typing import ClassVar, cast
 
 import anyio
+from anyio.abc import TaskGroup
 
 from turnchart.machine.abort import Aborted
 from turnchart.machine.acts import Acts
@@ -25,6 +27,7 @@ from turnchart.machine.errors import (
 from turnchart.machine.performing import PERFORM, abandon
 from turnchart.machine.states import TURN_STATES, Event, Facts, State
 from turnchart.machine.table import LIFECYCLE, Row
+from turnchart.machine.tasks import start
 from turnchart.machine.turning import Turning
 
 _log = logging.getLogger("turnchart.driver")
@@ -41,7 +44,7 @@ LEFT_OPEN: dict[State, Callable[[Driver], None]] = {}
 class Driver(Acts):
     """One agent's machine: takes events, performs rows, awaits effects."""
 
-    __slots__ = ("_done", "_gates", "_note", "_open", "_walk")
+    __slots__ = ("_done", "_gates", "_note", "_open", "_walk", "_worker")
 
     counted: ClassVar[Callable[[Driver], Callable[[Row], object]] | None] = None
     """Returns what a new agent tells of each row that it takes; None while nobody counts."""
@@ -51,6 +54,7 @@ class Driver(Acts):
         self._gates: dict[State, tuple[anyio.Event, anyio.Event]] | None = None
         self._done: tuple[anyio.Event, ...] = ()
         self._open = False
+        self._worker: asyncio.Task[None] | None = None
         self._walk: list[Row] | None = None
         self._note = None if Driver.counted is None else Driver.counted(self)
 
@@ -139,8 +143,7 @@ class Driver(Acts):
         finally:
             self._held = held
         if self.state is State.CLAIMING and self._task is None and self._group is not None:
-            self._task = 0
-            self._group.start_soon(self._run_all)
+            self._work(self._group)
         self.pump()
 
     def pick_up(self, state: State) -> None:
@@ -150,9 +153,13 @@ class Driver(Acts):
         self.tell("agent/status", status="running")
         self.watch()
         assert self._group is not None, "it was looked for just now"
-        self._task = 0
-        self._group.start_soon(self._run_all)
+        self._work(self._group)
         self.pump()
+
+    def _work(self, group: TaskGroup) -> None:
+        """Start the task of this wake."""
+        self._task = 0
+        self._worker = start(group, self._run_all)
 
     def _broken_start(self, error: Exception, *, running: bool) -> None:
         if self.state in TURN_STATES:
@@ -181,7 +188,7 @@ class Driver(Acts):
         finally:
             if self.state in TURN_STATES:
                 self._cut_by_host()  # while listeners heard of the last turn, a wake began this one
-            self._task = None
+            self._task = self._worker = None
             self._release()
             self.pump()
 
@@ -228,6 +235,17 @@ class Driver(Acts):
         """The turn that ended does not park what came with a wake: it was cut off before, or completed."""
         now = self.turning
         return now.cause is not None or (now.reason in ON_GOING and not now.must_stop)
+
+    def _stop_all(self) -> None:
+        """Stop what runs because the program around the agent is cancelled; no listener is heard out."""
+        if not self.working:
+            return
+        scope = self._scope
+        self.cut("host")
+        if scope is not None:
+            scope.cancel()
+        elif self._worker is not None and self._task:
+            self._worker.cancel()  # listeners hear that a turn is over
 
     def _cut_by_host(self) -> None:
         """Close a turn because the program around the agent is cancelled, or ends."""

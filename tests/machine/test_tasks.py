@@ -1,0 +1,146 @@
+"""The task of a wake: what it raises ends its group, and who cancels the program around an agent stops it."""
+
+from collections.abc import Awaitable, Callable
+
+import anyio
+import pytest
+from anyio.lowlevel import checkpoint
+
+from turnchart.machine import Agent, Reply, ScriptedModel, State, ToolCall, ToolContext, tool
+from turnchart.machine.tasks import start
+from turnchart.machine.verify import verify
+from turnchart.testing import FakeClock
+
+
+async def test_it_runs_beside_whoever_started_it() -> None:
+    done = anyio.Event()
+
+    async def run() -> None:
+        done.set()
+
+    async with anyio.create_task_group() as group:
+        task = start(group, run)
+        assert not done.is_set()
+        await done.wait()
+        assert task is None or not task.cancelled()
+
+
+async def test_what_it_raises_ends_its_group() -> None:
+    async def run() -> None:
+        await checkpoint()
+        raise LookupError("lost")
+
+    async def live() -> None:
+        async with anyio.create_task_group() as group:
+            start(group, run)
+            await anyio.sleep_forever()
+
+    with pytest.raises(ExceptionGroup) as caught:
+        await live()
+    assert [repr(each) for each in caught.value.exceptions] == ["LookupError('lost')"]
+
+
+# -- the program around an agent is cancelled -------------------------------------------------------
+
+
+def made(*replies: object, **settings: object) -> Agent:
+    return Agent(ScriptedModel(replies), clock=FakeClock(autojump=False), **settings)  # type: ignore[arg-type]  # as given
+
+
+async def cancelled_while(
+    agent: Agent, begin: Callable[[], Awaitable[object]], last: Callable[[], object] = bool
+) -> None:
+    """Open an agent, begin something, and cancel the program around it, which does one thing more."""
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group:
+
+            async def live() -> None:
+                async with agent:
+                    await begin()
+                    group.cancel_scope.cancel()
+                    try:
+                        await anyio.sleep_forever()
+                    finally:
+                        last()
+
+            group.start_soon(live)
+    assert agent.state is State.IDLE
+    verdict = verify(agent.session.entries)
+    assert verdict.ok, verdict.message
+    assert not verdict.open
+
+
+def reasons(agent: Agent) -> list[str]:
+    return [entry.data["reason"] for entry in agent.session.entries if entry.type == "turn/end"]
+
+
+async def test_what_waits_stays_parked() -> None:
+    agent = made(Reply("late", delay=5))
+
+    async def begin() -> None:
+        agent.follow_up("x")
+        while agent.state is not State.REQUESTING:
+            await checkpoint()
+        agent.follow_up("y")
+
+    await cancelled_while(agent, begin)
+    assert reasons(agent) == ["aborted"]
+    assert agent.turning.cause == "host"
+    assert [item.messages[0].text for item in agent.session.inbox.next_turn] == ["y"]
+
+
+async def test_a_turn_whose_task_has_not_run_yet_is_closed() -> None:
+    agent = made("never")
+    await cancelled_while(agent, checkpoint, lambda: agent.follow_up("x"))
+    assert (reasons(agent), agent.turning.cause) == (["aborted"], "host")
+
+
+async def test_an_agent_at_rest_keeps_how_its_last_turn_ended() -> None:
+    agent = made("a")
+
+    async def begin() -> None:
+        await agent.prompt("x")
+
+    await cancelled_while(agent, begin)
+    assert (reasons(agent), agent.turning.cause) == (["completed"], None)
+
+
+@pytest.mark.parametrize("inside", [True, False], ids=["in the turn", "at its end"])
+async def test_a_listener_that_never_returns_keeps_nobody(inside: bool) -> None:
+    async def slow(*_: object) -> None:
+        if (agent.state is not State.IDLE) is inside:
+            reached.set()
+            await anyio.sleep_forever()
+
+    async def begin() -> None:
+        agent.on("agent/status", slow)
+        agent.follow_up("x")
+        await reached.wait()
+
+    reached, agent = anyio.Event(), made("a")
+    await cancelled_while(agent, begin)
+    assert reasons(agent) == ["aborted" if inside else "completed"]
+
+
+async def test_a_tool_that_shields_itself_is_waited_for() -> None:
+    @tool
+    async def careful(ctx: ToolContext) -> str:
+        """Clean up whatever happens."""
+        began.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            with anyio.CancelScope(shield=True):
+                for _ in range(5):
+                    await checkpoint()
+                seen.append(str(ctx.abort.reason))
+        return "never"
+
+    async def begin() -> None:
+        agent.follow_up("x")
+        await began.wait()
+
+    began, seen = anyio.Event(), list[str]()
+    agent = made(Reply(tool_calls=[ToolCall("careful", {})]), tools=[careful])
+    await cancelled_while(agent, begin)
+    assert (seen, reasons(agent)) == (["host"], ["aborted"])
