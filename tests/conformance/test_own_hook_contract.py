@@ -1,19 +1,23 @@
 """The contract of every hook point, held by the driver: failures, time-outs, records, observers, payloads."""
 
 import logging
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.conformance.toolkit import Seen, all_of, brackets
-from tests.machine.drive import ADD, add, run, scripted, texts
+from tests.machine.drive import ADD, add, drop, run, scripted, texts
 
 from turnchart.hooks import hook, run_chain
+from turnchart.hooks.command import Command
 from turnchart.machine import (
     Agent,
     Failure,
     Tool,
     UserMessage,
 )
+from turnchart.machine.chain import bind
 from turnchart.machine.points import (
     POINTS,
     AfterStep,
@@ -33,6 +37,7 @@ from turnchart.machine.points import (
     SessionStart,
     TurnStopping,
 )
+from turnchart.machine.world import AgentWorld, Finished, cut_short
 from turnchart.testing import FakeClock
 
 
@@ -137,6 +142,50 @@ async def test_a_signal_observer_may_write_to_the_inbox() -> None:
         agents.append(agent)
         await agent.prompt("x")
     assert texts(agent.session, "user/message") == ["x", "seen"]
+
+
+class Hangs(AgentWorld):
+    """Programs that write to stderr and then take an hour."""
+
+    def __init__(self, agent: Agent) -> None:
+        super().__init__(Path(), agent.clock, agent.notice, _silent)
+
+    async def run(self, argv: Sequence[str], *, timeout: float = 30, **_: Any) -> Finished:  # noqa: ASYNC109
+        try:
+            with self._clock.timeout(timeout):
+                await self._clock.sleep(3600)
+        except BaseException as error:
+            cut_short(error, f"{argv[0]} looked")
+            raise
+        return Finished(0, "", "")
+
+
+async def _silent(model: str, prompt: str) -> str:
+    raise NotImplementedError
+
+
+@pytest.mark.parametrize(("seconds", "reason"), [(40, "completed"), (3, "aborted")])
+async def test_what_a_program_wrote_to_stderr_is_kept_where_it_did_not_end(
+    seconds: float, reason: str
+) -> None:
+    clock = FakeClock()
+    hooks = {"pre_tool": [bind("pre_tool", Command("pre_tool", ("guard",)), id="guard", where="f.yaml:9")]}
+    async with scripted([ADD, "ok"], clock=clock, hooks=hooks) as agent:
+        agent.world = Hangs(agent)
+        agent.follow_up("x")
+        await clock.sleep(seconds)
+        agent.abort("user")
+        await agent.idle()
+        drop(agent)
+    [result] = all_of(agent.session, "hook/result")
+    assert result.data["stderr"] == "guard looked"
+    assert all_of(agent.session, "turn/end")[0].data["reason"] == reason
+    if reason == "aborted":
+        assert result.data["reason"] == "the turn was cut off"
+        assert result.data.keys().isdisjoint({"decision", "error"})
+        assert brackets(agent.session, "hook/result", "turn/end")[-1] == "turn/end aborted"
+    else:
+        assert (result.data["decision"], result.data["error"]) == ("deny", "it took longer than 30 s")
 
 
 async def test_payloads_are_frozen_and_say_so() -> None:

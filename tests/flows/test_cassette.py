@@ -1,6 +1,6 @@
 """What models answer is recorded as a script that answers so again, without a key."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 
 import pytest
@@ -8,9 +8,18 @@ import pytest
 from turnchart.flows.cassette import HEAD, Cassette, step_of
 from turnchart.flows.script import load_script, to_model
 from turnchart.machine import Agent, Failure, Reply, RetryPolicy, ScriptedModel, ToolCall, tool
+from turnchart.machine.abort import AbortSignal
 from turnchart.machine.errors import ScriptError, TurnchartError
+from turnchart.machine.models import (
+    Chunk,
+    ModelRequest,
+    PreparedCall,
+    RequestConfig,
+    TextDelta,
+    ThinkingDelta,
+)
 from turnchart.machine.scripted import Scripted
-from turnchart.machine.stream import Answer
+from turnchart.machine.stream import Answer, expand
 from turnchart.testing import check_model
 
 KEY = "key-of-the-tests-0123456789"
@@ -52,6 +61,78 @@ async def test_what_was_recorded_plays_the_same_conversation(tmp_path: Path) -> 
         again = await conversation(agent)
     assert again[1:] == first[1:]
     assert again[0].startswith("3, and [redacted OWN_API_KEY] and [redacted")
+
+
+CONNECTION, BUSY = Failure("connection", message="reset"), Failure("overloaded")
+PARTIAL: Sequence[Scripted] = [
+    Reply("A is", thinking="Hm.", usage={"input": 3, "output": 1}, failure=CONNECTION),
+    Reply(chunks=["A ", f"is {KEY[:8]}", KEY[8:]], tool_calls=[ToolCall("add", "{")], failure=BUSY),
+    Reply(failure=Failure("timeout")),
+    "A is 1.",
+]
+
+
+async def attempts(agent: Agent) -> list[tuple[str, str, str]]:
+    """Prompt an agent, and return what each request said, thought and failed of."""
+    async with agent:
+        await agent.prompt("What is a?")
+    found: list[tuple[str, str, str]] = []
+    for entry in agent.session.entries:
+        if entry.type == "assistant/attempt":
+            chunks = [chunk for chunk, _ in expand(entry.data["stream"])]
+            said, thought = (
+                "".join(chunk.text for chunk in chunks if isinstance(chunk, kind))
+                for kind in (TextDelta, ThinkingDelta)
+            )
+            found.append((said, thought, entry.data["failure"]["kind"]))
+        elif entry.type == "assistant/message":
+            found.append((entry.data["message"].text, "", ""))
+    return found
+
+
+async def test_what_an_attempt_said_before_it_failed_is_played_too(tmp_path: Path) -> None:
+    tape, retry = Cassette(tmp_path / "tape.yaml", env={"OWN_API_KEY": KEY}), RetryPolicy(base_delay=0)
+    first = await attempts(tape.attach(Agent(ScriptedModel(PARTIAL), retry=retry)))
+    tape.write()
+    again = await attempts(Agent(to_model(load_script(tape.path).steps), retry=retry))
+    assert again == [
+        ("A is", "Hm.", "connection"), ("A is [redacted OWN_API_KEY]", "", "overloaded"), ("", "", "timeout"),
+        ("A is 1.", "", ""),
+    ]  # fmt: skip
+    assert len(again) == len(first)
+    assert tape.steps[0]["usage"] == {"input": 3, "output": 1}
+    assert tape.steps[2] == {"fail": "timeout"}
+
+
+async def test_what_was_said_before_the_model_raised_is_recorded_with_the_failure(tmp_path: Path) -> None:
+    tape = Cassette(tmp_path / "tape.yaml", env={})
+    async with tape.attach(Agent(Breaks(), retry=RetryPolicy(max_attempts=1))) as agent:
+        await agent.prompt("hi")
+    assert tape.steps == [{"text": "half", "fail": "timeout", "message": "late"}]
+
+
+async def test_an_answer_that_ends_without_a_finish_is_whole(tmp_path: Path) -> None:
+    tape = Cassette(tmp_path / "tape.yaml", env={})
+    async with tape.attach(Agent(Breaks(late=False))) as agent:
+        assert (await agent.prompt("hi")).reason == "completed"
+    assert tape.steps == [{"text": "half"}]
+
+
+class Breaks:
+    """A model that says something and then raises, or ends without a finish."""
+
+    id = "breaks"
+
+    def __init__(self, *, late: bool = True) -> None:
+        self.late = late
+
+    async def prepare(self, config: RequestConfig, abort: AbortSignal) -> PreparedCall:
+        return PreparedCall(config, self.stream)
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk]:
+        yield TextDelta("half")
+        if self.late:
+            raise TimeoutError("late")
 
 
 async def test_a_key_that_begins_another_hides_no_less_of_that(tmp_path: Path) -> None:

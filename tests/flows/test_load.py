@@ -53,6 +53,12 @@ def test_a_flow_knows_what_it_is(flow: Flow, tmp_path: Path) -> None:
     assert flow.info == {"flow": "flow", "path": str(tmp_path / "flow.yaml"), "digest": flow.digest}
 
 
+def test_the_mark_that_some_editors_begin_a_file_with_is_no_prompt(write: Write) -> None:
+    write("\ufeffYou are kind.", "p.md")
+    flow = load_flow(write("\ufeffversion: 1\nprompt: [{file: p.md}]\n"))
+    assert flow.prompt == ("You are kind.",)
+
+
 def test_the_agent_gets_everything_that_the_file_says(flow: Flow, tmp_path: Path) -> None:
     agent = flow.agent()
     assert agent.queues == Queues("one-at-a-time", "one-at-a-time")

@@ -119,6 +119,22 @@ def test_inherit_needs_a_parent(read: Read) -> None:
     ]
 
 
+@pytest.mark.parametrize("word", ["inherit", "replace"])
+@pytest.mark.parametrize(("key", "more"), [("prompt", "{text: b}"), ("tools", "b")])
+def test_a_list_that_is_no_chain_takes_no_word_for_the_parents(
+    read: Read, key: str, more: str, word: str
+) -> None:
+    child = f"version: 1\nextends: base.yaml\n{key}:\n  - {word}\n  - {more}\n"
+    merged = read(child, base=f"version: 1\n{key}: []\n")
+    assert codes(merged) == [("bad-value", "child.yaml", 4, 5)]
+    assert merged.problems[0].message == f"{key}[0]: only a chain of hooks takes {word}"
+    assert "write here too what is to stay of the parent's list" in merged.problems[0].help
+    assert merged.root is not None
+    assert len(as_written(merged.root)[key]) == 1, "so that nothing else is said of it"
+    quoted = read(child.replace(f"- {word}", f"- '{word}'"), base="version: 1\n")
+    assert quoted.problems == []
+
+
 def test_inherit_of_nothing_is_nothing(read: Read) -> None:
     for base in ("version: 1\n", "version: 1\nhooks: {context: [{use: x}]}\n"):
         merged = read("version: 1\nextends: base.yaml\nhooks: {pre_tool: [inherit, {use: a}]}\n", base=base)

@@ -15,6 +15,7 @@ from turnchart.flows.script import (
 )
 from turnchart.flows.source import read_text
 from turnchart.machine.messages import Failure, ToolCall
+from turnchart.machine.scripted import Reply
 from turnchart.machine.states import State
 
 
@@ -66,7 +67,8 @@ def test_a_map_says_too_what_people_say_meanwhile() -> None:
     [
         ("- {fail: rate_limi}", [("bad-value", 1, 10)]),
         ("- {fail: quota, retry_after: 2s}", [("bad-value", 1, 30)]),
-        ("- {fail: quota, text: x}", [("key-not-here", 1, 17)]),
+        ("- {fail: quota, finish: stop}", [("key-not-here", 1, 17)]),
+        ("- {fail: quota, args: {a: 1}}", [("key-not-here", 1, 17)]),
         ("- {text: x, retry_after: 1}", [("key-not-here", 1, 13)]),
         ("- {call: a, calls: [{call: b}]}", [("key-not-here", 1, 13)]),
         ("- {args: {a: 1}}", [("key-not-here", 1, 4)]),
@@ -109,5 +111,16 @@ def test_a_model_plays_the_steps() -> None:
 
     replies = [_reply(step) for step in script.steps]
     assert getattr(replies[0], "tool_calls", None) == [ToolCall("add", {"a": 1})]
-    assert replies[1] == Failure("quota", status=402)
+    assert replies[1] == Reply(failure=Failure("quota", status=402), tool_calls=[])
     assert getattr(replies[2], "chunks", None) == ["a", 0.5]
+
+
+def test_an_answer_may_fail_after_what_it_said() -> None:
+    script = parse(
+        "- {text: A is, thinking: Hm., chunks: [a, 0.5], delay: 2, fail: connection, message: reset}\n"
+    )
+    from turnchart.flows.script import _reply  # pyright: ignore[reportPrivateUsage]
+
+    [reply] = [_reply(step) for step in script.steps]
+    failure = Failure("connection", message="reset")
+    assert reply == Reply("A is", [], "Hm.", ["a", 0.5], delay=2, failure=failure)

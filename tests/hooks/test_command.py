@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+import anyio
 import pytest
 
 from turnchart.hooks.command import Command, CommandFailed, answer
-from turnchart.machine.chain import run_chain
+from turnchart.machine.chain import Chain, Dispatch, run_chain
 from turnchart.machine.clock import SYSTEM_CLOCK
 from turnchart.machine.entries import Frozen
 from turnchart.machine.errors import HookFailed
@@ -28,7 +29,8 @@ from turnchart.machine.points import (
     SessionStart,
     TurnStopping,
 )
-from turnchart.machine.world import AgentWorld
+from turnchart.machine.world import AgentWorld, cut_short
+from turnchart.testing import FakeClock
 
 CALL = PreTool(tool="shell", args=Frozen(command="ls"), session="s1")
 
@@ -260,3 +262,63 @@ async def test_no_value_of_its_environment_is_kept_in_part(monkeypatch: pytest.M
     )
     verdict = await run_chain("pre_tool", CALL, [command], world=World(Finished("", 0, wrote)))
     assert verdict.trace[0].stderr == "[redacted B], [redacted A], [redacted KEY]"
+
+
+class Hangs(World):
+    """A program that writes to stderr and never ends."""
+
+    def __init__(self, errors: str, clock: FakeClock) -> None:
+        super().__init__(Finished(errors=errors))
+        self.clock = clock
+
+    async def run(self, argv: Sequence[str], *, timeout: float = 30, **how: Any) -> Finished:  # noqa: ASYNC109
+        try:
+            with self.clock.timeout(timeout):
+                await self.clock.sleep(3600)
+        except BaseException as error:
+            cut_short(error, self.finished.errors)
+            raise
+        return self.finished
+
+
+@pytest.mark.parametrize("limit", [5, 30, 60])
+async def test_of_one_whose_time_is_over_stderr_is_kept_without_secrets(limit: float) -> None:
+    clock = FakeClock()
+    world = Hangs("a" * 20_000 + " with hush-hush, at 3 of 9\n", clock)
+    command = Command("pre_tool", ("check",), {"PASS": "hush-hush"}, timeout=limit)
+    verdict = await run_chain("pre_tool", CALL, [command], world=world, clock=clock)
+    (only,) = verdict.trace
+    assert isinstance(verdict.decision, Deny)
+    assert only.error is not None
+    assert only.stderr.startswith("[4,032 characters before this are left out]\naaa")
+    assert only.stderr.endswith(" with [redacted PASS], at 3 of 9")
+
+
+async def test_of_one_that_is_cut_off_stderr_is_kept_without_a_verdict_or_a_failure() -> None:
+    clock = FakeClock()
+    for wrote, kept in (("asks hush-hush\n", ["asks [redacted PASS]"]), ("\n", [])):
+        command = Command("pre_tool", ("check",), {"PASS": "hush-hush"})
+        trace = await cut_off(Chain("pre_tool", [command]), PreTool(world=Hangs(wrote, clock)), clock)
+        assert [each.stderr for each in trace] == kept
+        assert {(each.decision, each.error) for each in trace} <= {(None, None)}
+
+
+async def cut_off(chain: Chain, payload: Payload, clock: FakeClock) -> list[Dispatch]:
+    """Run a chain for a second, and return what it left in its trace."""
+    trace: list[Dispatch] = []
+
+    async def run() -> None:
+        await chain.run(payload, trace=trace)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(run)
+        await clock.sleep(1)
+        group.cancel_scope.cancel()
+    return trace
+
+
+async def test_of_an_observer_that_is_cut_off_stderr_is_kept_too() -> None:
+    clock = FakeClock()
+    payload = OnSignal(signal="notice", data=Frozen(text="x"), world=Hangs("heard", clock))
+    trace = await cut_off(Chain("on_signal", [Command("on_signal", ("check",))]), payload, clock)
+    assert [(each.stderr, each.error) for each in trace] == [("heard", None)]

@@ -382,3 +382,21 @@ async def test_a_disk_that_refuses_a_sync_makes_the_session_read_only(
     with pytest.raises(SessionReadOnly, match="reopen it"):
         session.append_custom("mine", 2)
     session.close()
+
+
+def test_a_file_with_two_names_has_one_writer(tmp_path: Path) -> None:
+    one = JsonlStore(tmp_path / "one.jsonl")
+    one.append(Entry(0, None, "custom", 1.0, Frozen(kind="x", data=1)))
+    os.link(one.path, tmp_path / "twin.jsonl")
+    twin = JsonlStore(tmp_path / "twin.jsonl")
+    for _ in range(2):
+        with pytest.raises(
+            SessionLocked, match=r"twin\.jsonl\) is being written under another name of its file"
+        ):
+            twin.lock()
+    one.close()
+    twin.lock()
+    with pytest.raises(SessionLocked, match="under another name"):
+        JsonlStore(one.path).lock()
+    twin.close()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["one.jsonl", "twin.jsonl"]

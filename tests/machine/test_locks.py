@@ -143,6 +143,55 @@ def test_a_lock_of_a_folder_that_is_gone_can_be_given_up(path: Path) -> None:
     assert not lock.held
 
 
+def test_what_is_locked_is_locked_under_every_name_that_it_has(tmp_path: Path) -> None:
+    log, twin = tmp_path / "log", tmp_path / "twin"
+    log.write_text("")
+    os.link(log, twin)
+    one, other = (
+        WriterLock(tmp_path / "log.lock", "session log"),
+        WriterLock(tmp_path / "twin.lock", "session twin"),
+    )
+    for lock in (one, other):
+        lock.acquire()
+    one.guard(log)
+    one.guard(log)  # does nothing
+    with pytest.raises(SessionLocked, match=r"^session twin is being written under another name of its file"):
+        other.guard(twin)
+    assert open_files(log) == 1
+    one.release()
+    assert open_files(log) == 0
+    other.guard(twin)
+    other.release()
+
+
+def test_a_log_that_cannot_be_locked_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock = WriterLock(tmp_path / "log.lock", "session log")
+    lock.acquire()
+    with pytest.raises(SessionError, match=r"^session log cannot be locked for writing: .*No such file"):
+        lock.guard(tmp_path / "log")
+    (tmp_path / "log").write_text("")
+
+    def refuse(fd: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("fcntl.flock", refuse)
+        with pytest.raises(SessionError, match=r"^session log cannot be locked for writing: .*No locks"):
+            lock.guard(tmp_path / "log")
+    assert open_files(tmp_path / "log") == 0
+    lock.release()
+
+
+def open_files(path: Path) -> int:
+    """Return how often this process has a file open."""
+    found = path.stat()
+    return sum(
+        1
+        for fd in os.listdir("/dev/fd")
+        if Path(f"/dev/fd/{fd}").exists() and os.path.samestat(os.stat(f"/dev/fd/{fd}"), found)
+    )
+
+
 def test_where_nothing_can_be_made_it_says_so(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(SessionError, match=r"^it cannot be locked for writing: .*Not a directory"):

@@ -61,6 +61,16 @@ async def test_preparing_takes_nothing_from_the_script() -> None:
     assert (await ask(model))[1] == TextDelta("a")
 
 
+async def test_a_reply_may_fail_after_what_it_said() -> None:
+    failure = Failure("connection")
+    model = ScriptedModel([Reply("x", chunks=["a", "b"], usage={"input": 3}, failure=failure)])
+    *said, end = await ask(model)
+    assert [each.text for each in said if isinstance(each, TextDelta)] == ["a", "b", "x"]
+    assert end == Finish("error", failure)
+    with pytest.raises(ValueError, match="a Reply has finish or failure, not both"):
+        Reply("x", finish="stop", failure=failure)
+
+
 async def test_a_failure_is_a_failed_finish_and_an_exception_is_raised() -> None:
     failure = Failure("rate_limit", retry_after=2)
     model = ScriptedModel([failure, ValueError("boom")])

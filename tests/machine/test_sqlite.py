@@ -15,7 +15,7 @@ from turnchart.machine import disk
 from turnchart.machine.entries import Entry, Frozen
 from turnchart.machine.errors import SessionCorrupt, SessionError, SessionLocked, SessionReadOnly
 from turnchart.machine.session import Session
-from turnchart.machine.sqlite import SessionInfo, SqliteStore, list_sessions, session_ids
+from turnchart.machine.sqlite import SessionInfo, SqliteStore, list_sessions, look, session_ids
 
 
 def entry(seq: int, text: str = "x") -> Entry:
@@ -74,7 +74,7 @@ def test_type_time_and_data_can_be_queried(path: Path) -> None:
 def test_file_and_folder_are_made_by_the_first_append(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "new" / "some.sqlite", "a session/of mine?")
     assert list(store.load()) == []
-    assert list_sessions(store.path) == session_ids(store.path) == []
+    assert (list_sessions(store.path), session_ids(store.path)) == ([], [])
     assert list(tmp_path.iterdir()) == []
     store.lock()
     assert files(store.path) == ["some.sqlite.a session%2Fof mine%3F.lock"]
@@ -277,9 +277,9 @@ def test_a_file_that_is_put_right_while_it_is_read_is_read_again(
 @pytest.mark.parametrize("content", [b"x", b"notes of mine\n" * 300, b"SQLite format 3\0" + b"\xff" * 4096])
 def test_a_file_that_is_no_sqlite_is_left_alone(path: Path, content: bytes) -> None:
     path.write_bytes(content)
-    for look in (lambda: SqliteStore(path), lambda: list_sessions(path), lambda: Session.sqlite(path, "one")):
+    for read in (lambda: SqliteStore(path), lambda: list_sessions(path), lambda: Session.sqlite(path, "one")):
         with pytest.raises(SessionCorrupt, match=r"some\.sqlite is no SQLite file, or a damaged one"):
-            look()
+            read()
     with pytest.raises(SessionCorrupt):
         SqliteStore(path, "one").append(entry(0))
     assert path.read_bytes() == content
@@ -325,6 +325,20 @@ def test_a_store_that_was_changed_says_where(
     with pytest.raises(error, match=what) as caught:
         Session.sqlite(path, "one")
     assert type(caught.value) is error
+
+
+def test_a_damage_that_sqlite_names_in_no_utf8_is_said(path: Path) -> None:
+    fill(path, "one")
+    wrong = path.read_bytes().replace(b"CREATE TABLE entries", b"CREATE TABL\xdd entries")
+    path.write_bytes(wrong)
+    uses: list[Callable[[], object]] = [
+        lambda: Session.sqlite(path, "one"), lambda: SqliteStore(path, "one").append(entry(0)),
+        lambda: look(path), lambda: session_ids(path), lambda: list_sessions(path),
+    ]  # fmt: skip
+    for use in uses:
+        with pytest.raises(SessionCorrupt, match=r"a damaged one \(malformed .* near .TABL"):
+            use()
+    assert path.read_bytes() == wrong
 
 
 def test_a_row_that_lost_its_line_is_a_damaged_entry(path: Path) -> None:

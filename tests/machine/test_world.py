@@ -1,6 +1,7 @@
 """How hooks and tools reach the world: programs, files, models, the clock, the user."""
 
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import anyio
 import pytest
 
 from turnchart.machine.clock import SYSTEM_CLOCK
-from turnchart.machine.world import AgentWorld, passed_environment
+from turnchart.machine.world import AgentWorld, errors_of, passed_environment
 from turnchart.testing import FakeClock
 
 SAY = "import sys, os; "
@@ -107,22 +108,68 @@ async def test_of_a_program_that_writes_without_end_the_last_part_is_kept(
     assert 1000 <= len(done.output) <= 2000
 
 
-async def test_a_program_that_takes_too_long_is_killed_with_all_that_it_started(tmp_path: Path) -> None:
-    wait = "import time; time.sleep(60)"
-    start = f"import subprocess; subprocess.Popen([sys.executable, '-c', '{wait}'])"
-    code = f"{start}; open('begun', 'w').close(); {wait}"
+async def until_its_time_is_over(root: Path, code: str) -> BaseException:
+    """Run a program that writes the file ``begun`` beyond its 30 seconds, and return the error."""
     clock, told = FakeClock(autojump=False), Told()
+    errors: list[TimeoutError] = []
 
-    async def pass_the_limit() -> None:
-        while not (tmp_path / "begun").exists():
-            await anyio.lowlevel.checkpoint()
-        await clock.advance(30)
+    async def run() -> None:
+        try:
+            await AgentWorld(root, clock, told.notices.append, told.ask).run(python(code), timeout=30)
+        except TimeoutError as error:
+            errors.append(error)
 
     with anyio.fail_after(10):
         async with anyio.create_task_group() as group:
-            group.start_soon(pass_the_limit)
-            with pytest.raises(TimeoutError):
-                await AgentWorld(tmp_path, clock, told.notices.append, told.ask).run(python(code), timeout=30)
+            group.start_soon(run)
+            while not (root / "begun").exists():
+                await anyio.lowlevel.checkpoint()
+            await clock.advance(30)
+    return errors[0]
+
+
+async def test_a_program_that_takes_too_long_is_killed_with_all_that_it_started(tmp_path: Path) -> None:
+    wait = "import time; time.sleep(60)"
+    start = f"import subprocess; subprocess.Popen([sys.executable, '-c', '{wait}'])"
+    await until_its_time_is_over(tmp_path, f"{start}; open('begun', 'w').close(); {wait}")
+
+
+async def test_what_a_program_wrote_to_stderr_before_its_time_was_over_is_told_with_the_error(
+    tmp_path: Path,
+) -> None:
+    code = "print('at ü', file=sys.stderr); open('begun', 'w').close(); import time; time.sleep(60)"
+    assert errors_of(await until_its_time_is_over(tmp_path, code)) == "at ü\n"
+
+
+async def test_a_killed_program_is_not_waited_for_where_one_that_it_started_holds_its_stderr(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("turnchart.machine.world.LAST_WORDS", 0.01)
+    start = "import subprocess, time; p = subprocess.Popen(['sleep', '60'], start_new_session=True)"
+    code = f"{start}; open('pid', 'w').write(str(p.pid)); open('begun', 'w').close(); time.sleep(60)"
+    error = await until_its_time_is_over(tmp_path, code)
+    os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
+    assert errors_of(error) == ""
+
+
+async def test_what_a_program_wrote_before_it_was_cut_off_is_told_with_the_cancelling(tmp_path: Path) -> None:
+    code = "print('looked', file=sys.stderr); open('begun', 'w').close(); import time; time.sleep(60)"
+    wrote: list[str] = []
+
+    async def run() -> None:
+        try:
+            await world(tmp_path).run(python(code))
+        except BaseException as error:
+            wrote.append(errors_of(error))
+            raise
+
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            group.start_soon(run)
+            while not (tmp_path / "begun").exists():
+                await anyio.lowlevel.checkpoint()
+            group.cancel_scope.cancel()
+    assert wrote == ["looked\n"]
 
 
 async def test_a_program_dies_with_the_turn_that_is_cut_off(tmp_path: Path) -> None:

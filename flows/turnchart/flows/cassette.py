@@ -21,6 +21,7 @@ from turnchart.machine.masking import without_secrets
 from turnchart.machine.messages import Failure
 from turnchart.machine.models import (
     Chunk,
+    Finish,
     Model,
     ModelRequest,
     PreparedCall,
@@ -126,20 +127,20 @@ class _Recorded:
     async def _stream(self, call: PreparedCall, request: ModelRequest) -> AsyncGenerator[Chunk]:
         step: dict[str, Any] = {}
         self._steps.append(step)
-        answer = Answer()
+        answer, ended = Answer(), False
         chunks = call.open(request)
         try:
             async for chunk in chunks:
                 answer.add(chunk, request.clock.now())
                 yield chunk
+            ended = True
         except Exception as error:
             failure = failure_of(error)
             if failure is not None:
-                step.update(_failed(failure))
+                answer.add(Finish("error", failure), request.clock.now())
             raise
         finally:
-            if not step:
-                step.update(step_of(answer))
+            step.update(step_of(answer, ended=ended))
             await close_models(chunks)
 
     def check(self) -> None:
@@ -153,15 +154,20 @@ class _Recorded:
         await close_models(self._model)
 
 
-def step_of(answer: Answer) -> dict[str, Any]:
-    """Return an answer as a script says it; one that was cut off says so."""
+def step_of(answer: Answer, *, ended: bool = False) -> dict[str, Any]:
+    """Return an answer as a script says it; one that failed with what it said before, if that is any text.
+
+    Args:
+        answer: What came.
+        ended: Nothing more would have come; else an answer without a finish was cut off, and says so.
+    """
     failure = answer.failure
-    if failure is not None:
-        return _failed(failure)
-    said = answer.message("", 0.0, "call", interrupted=answer.finish is None)
+    cut = failure is not None or (answer.finish is None and not ended)
+    said = answer.message("", 0.0, "call", interrupted=cut)
     thinking = "".join([part["thinking"] for part in said.content if part["type"] == "thinking"])
     found: dict[str, Any] = {"thinking": thinking} if thinking else {}
-    found["text"] = said.text
+    if said.text or failure is None:
+        found["text"] = said.text
     calls: list[dict[str, Any]] = []
     for call in said.tool_calls:
         args: dict[str, Any] = {} if isinstance(call.arguments, str) else plain_json(call.arguments)
@@ -172,7 +178,9 @@ def step_of(answer: Answer) -> dict[str, Any]:
     if usage:
         found["usage"] = usage
     usual = "tool_calls" if calls else "stop"
-    if said.stop_reason != usual:
+    if failure is not None:
+        found |= _failed(failure)
+    elif said.stop_reason != usual:
         found["finish"] = said.stop_reason
     return found
 

@@ -334,7 +334,7 @@ def _prompt(checked: Checked) -> Iterable[str]:
             found = prompt_file(checked.parts.at("prompt", i, "file"), part.file, checked.place)
             if isinstance(found, Problem):
                 raise FlowError([found])
-            yield found.read_text(encoding="utf-8")
+            yield found.read_text(encoding="utf-8-sig")  # some editors begin a file with a mark
     if checked.parts.file.output is not None:
         yield _output(checked).prompt
 

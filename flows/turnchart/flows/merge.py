@@ -29,6 +29,8 @@ from turnchart.flows.source import (
 _DEEPEST: Final = 20
 INHERIT: Final = "inherit"
 REPLACE: Final = "replace"
+_NO_CHAINS: Final = ("prompt", "tools")
+"""Lists in which somebody may hope that the words of chains mean something."""
 _Pair = tuple[Scalar, AnyNode]
 
 
@@ -141,7 +143,9 @@ def merge_maps(parent: MapNode, child: MapNode, problems: list[Problem]) -> MapN
     fields = {key: pair for key, pair in parent.fields.items() if not _own(key)}
     for key, pair in child.fields.items():
         above = fields.get(key)
-        if above is None:
+        if key in _NO_CHAINS and isinstance(pair[1], ListNode):
+            fields[key] = (pair[0], _without_words(key, pair[1], problems))
+        elif above is None:
             fields[key] = pair
         elif key == "hooks":
             fields[key] = (pair[0], _hooks(above[1], pair[1], problems))
@@ -152,6 +156,19 @@ def merge_maps(parent: MapNode, child: MapNode, problems: list[Problem]) -> MapN
     if "hooks" in fields and parent.get("hooks") is None:
         fields["hooks"] = (fields["hooks"][0], _hooks(None, fields["hooks"][1], problems))
     return replace(child, fields=fields)
+
+
+def _without_words(key: str, below: ListNode, problems: list[Problem]) -> ListNode:
+    """Report the words of chains in another list, which takes the place of the parent's."""
+    kept: list[AnyNode] = []
+    for i, item in enumerate(below.items):
+        if isinstance(item, Scalar) and item.style == "plain" and _is_word(item):
+            message = f"{key}[{i}]: only a chain of hooks takes {item.text}"
+            help = "write here too what is to stay of the parent's list: this one takes its place"
+            problems.append(item.problem("bad-value", message, help=help))
+        else:
+            kept.append(item)
+    return below if len(kept) == len(below.items) else replace(below, items=tuple(kept))
 
 
 def _own(key: str) -> bool:

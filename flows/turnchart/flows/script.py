@@ -22,7 +22,7 @@ from turnchart.machine.states import State
 
 if TYPE_CHECKING:
     from turnchart.machine.models import Chunk
-    from turnchart.machine.scripted import Scripted, ScriptedModel
+    from turnchart.machine.scripted import Reply, ScriptedModel
 
 Finish = Literal["stop", "tool_calls", "max_tokens", "error", "aborted"]
 Action = Literal["steer", "follow_up", "inject", "abort"]
@@ -41,7 +41,7 @@ class ScriptCall:
 
 @dataclass(frozen=True, slots=True)
 class ScriptStep:
-    """One answer of a script, or one failure where ``fail`` names its kind. Times are in seconds."""
+    """One answer of a script; where ``fail`` names a kind, the request fails after it. Times in seconds."""
 
     text: str = ""
     calls: tuple[ScriptCall, ...] = ()
@@ -206,15 +206,15 @@ def _items(node: AnyNode | None, loc: Loc, reading: Reading) -> tuple[AnyNode, .
 def _sensible(answer: _Answer, node: AnyNode, loc: Loc, reading: Reading) -> bool:
     """Refuse keys that contradict each other."""
     given = answer.model_fields_set
-    if answer.fail is not None:
-        extra = given - {"fail", "retry_after", "status", "message"}
-        message, wrong = "an answer that fails has no {}", sorted(extra)
+    if answer.fail is not None and "finish" in given:
+        message, wrong = "an answer that fails has no {}", ["finish"]
     elif answer.call is not None and answer.calls:
         message, wrong = "an answer has call, or {}, not both", ["calls"]
     elif answer.call is None and "args" in given:
         message, wrong = "{} belongs to call", ["args"]
     else:
-        message, wrong = "{} belongs to fail", sorted(given & {"retry_after", "status", "message"})
+        failing = set[str]() if answer.fail is not None else {"retry_after", "status", "message"}
+        message, wrong = "{} belongs to fail", sorted(given & failing)
     for key in wrong:
         at = node.fields[key][0] if isinstance(node, MapNode) and key in node.fields else node
         reading.problems.append(at.problem("key-not-here", f"{dotted(loc)}: {message.format(key)}"))
@@ -247,12 +247,11 @@ def to_model(steps: Iterable[ScriptStep], id: str = "test") -> "ScriptedModel":
     return ScriptedModel([_reply(step) for step in steps], id=id)
 
 
-def _reply(step: ScriptStep) -> "Scripted":
+def _reply(step: ScriptStep) -> "Reply":
     from turnchart.machine.messages import Failure, ToolCall
     from turnchart.machine.scripted import Reply
 
-    if step.fail is not None:
-        return Failure(step.fail, step.retry_after, step.status, step.message)
+    failure = Failure(step.fail, step.retry_after, step.status, step.message) if step.fail else None
     chunks: list[Chunk | str | float] | None = None if step.chunks is None else list(step.chunks)
     calls = [ToolCall(call.tool, call.args, call.id) for call in step.calls]
-    return Reply(step.text, calls, step.thinking, chunks, step.usage, step.finish, step.delay)
+    return Reply(step.text, calls, step.thinking, chunks, step.usage, step.finish, step.delay, failure)

@@ -100,20 +100,26 @@ class Command:
         return answered() if told else _remarked(ran.errors, answered)
 
     async def _run(self, payload: Payload, world: World, given: dict[str, Any], **env: str) -> Ran:
-        ran = await world.run(
-            self.argv, stdin=json.dumps(given, ensure_ascii=False, default=_plain), timeout=self.timeout,
-            env={**env, **self._environment(payload)}, cwd=self.cwd,
-        )  # fmt: skip
-        return self._without_secrets(ran) if ran.errors else ran
+        from turnchart.machine.world import Finished, errors_of  # where programs run it is there
 
-    def _without_secrets(self, ran: Ran) -> Ran:
-        """Return what a program gave back without the values that it alone was handed: stderr is kept."""
+        try:
+            ran = await world.run(
+                self.argv, stdin=json.dumps(given, ensure_ascii=False, default=_plain), timeout=self.timeout,
+                env={**env, **self._environment(payload)}, cwd=self.cwd,
+            )  # fmt: skip
+        except BaseException as error:  # its time is over, or it is cut off with the turn
+            cast("Any", error).stderr = _kept(self._without_secrets(errors_of(error)))
+            raise
+        if not ran.errors:
+            return ran
+        return Finished(ran.exit_code, ran.output, self._without_secrets(ran.errors))
+
+    def _without_secrets(self, errors: str) -> str:
+        """Return what is kept of stderr: what was written without the values that it alone was handed."""
         from turnchart.machine.masking import without_secrets
-        from turnchart.machine.world import Finished
 
         handed = {**self.env, **self._handed()}
-        marks = {value: f"[redacted {name}]" for name, value in handed.items()}
-        return Finished(ran.exit_code, ran.output, without_secrets(ran.errors, marks))
+        return without_secrets(errors, {value: f"[redacted {name}]" for name, value in handed.items()})
 
     def _handed(self) -> dict[str, str]:
         return {name: os.environ[other] for name, other in self.env_from.items() if other in os.environ}
@@ -211,15 +217,20 @@ def _remarked(
     Raises:
         CommandFailed: What ``answered`` raises.
     """
-    wrote = errors.strip()
-    if len(wrote) > MAX_STDERR:
-        wrote = f"[{len(wrote) - MAX_STDERR:,} characters before this are left out]\n{wrote[-MAX_STDERR:]}"
+    wrote = _kept(errors)
     try:
         said = answered()
     except CommandFailed as error:
         error.stderr = wrote
         raise
     return Remarked(said, wrote) if wrote else said
+
+
+def _kept(errors: str) -> str:
+    wrote = errors.strip()
+    if len(wrote) > MAX_STDERR:
+        return f"[{len(wrote) - MAX_STDERR:,} characters before this are left out]\n{wrote[-MAX_STDERR:]}"
+    return wrote
 
 
 def _plain(value: object) -> object:

@@ -12,7 +12,7 @@ from turnchart.machine.answers import WrongAnswer, adopt, decided, wrapped
 from turnchart.machine.bound import BoundHook, Remarked
 from turnchart.machine.errors import HookFailed, named_text_of
 from turnchart.machine.points import POINTS, Block, Decision, Deny, Enter, Payload, Point, Reject
-from turnchart.machine.verdict import Dispatch, Verdict
+from turnchart.machine.verdict import CUT_OFF, Dispatch, Verdict
 
 Timeout = Callable[[float], AbstractContextManager[object]]
 """Makes a context that raises TimeoutError when its body takes longer than so many seconds."""
@@ -79,8 +79,9 @@ class Pass:
                 self.note(hook, start, stderr=stderr)
                 return None
             after, decision = self.read(returned, payload)
-        except Exception as error:
-            if self.goes_through(error, payload):
+        except BaseException as error:
+            if not isinstance(error, Exception) or self.goes_through(error, payload):
+                self.cut_off(hook, start, error)
                 raise
             return self.failed(hook, error, payload, start, stderr)
         self.note(hook, start, decision, _changed(after, payload), stderr=stderr)
@@ -237,6 +238,12 @@ class Pass:
             raise self.passing from error
         return self.said(hook, payload, decision)
 
+    def cut_off(self, hook: BoundHook, start: float, error: BaseException) -> None:
+        """Write down what a program had written to stderr when it was cancelled: that is no failure."""
+        stderr = _stderr(error)
+        if stderr:
+            self.note(hook, start, reason=CUT_OFF, stderr=stderr)
+
     def note(
         self,
         hook: BoundHook,
@@ -274,6 +281,9 @@ class Pass:
                     )
             except Exception as failure:  # noqa: BLE001  # an observer breaks nothing
                 error, stderr = _cause(failure, hook), stderr or _stderr(failure)
+            except BaseException as cancelling:
+                self.cut_off(hook, start, cancelling)
+                raise
             self.note(hook, start, error=error, stderr=stderr)
 
 
@@ -331,9 +341,14 @@ def _cause(error: Exception, hook: BoundHook) -> str:
     return named_text_of(error)
 
 
-def _stderr(error: Exception) -> str:
-    """Return what a program that failed wrote to stderr, where its error says so."""
-    wrote = getattr(error, "stderr", "")
+def _stderr(error: BaseException) -> str:
+    """Return what a program that failed wrote to stderr, where its error says so.
+
+    Where the hook was timed out, what cancelled the program says so, and the error came of that.
+    """
+    wrote = getattr(error, "stderr", None)
+    if wrote is None and isinstance(error, TimeoutError):
+        wrote = getattr(error.__context__, "stderr", None)
     return wrote if isinstance(wrote, str) else ""
 
 

@@ -21,6 +21,7 @@ from turnchart.machine.states import State
 from turnchart.machine.table import LIFECYCLE
 from turnchart.machine.turn import Turn
 from turnchart.machine.turning import Turning
+from turnchart.machine.verdict import remarks
 from turnchart.machine.writers import Write
 
 if TYPE_CHECKING:
@@ -254,25 +255,14 @@ class Acts:
                 for each in trace:
                     if each.notable:
                         self._record(each)
+            elif not self.left:
+                for each in remarks(trace):
+                    self._record(each)
 
     def _record(self, each: Dispatch) -> None:
-        now = self.turning
-        given = {
-            "where": each.where, "decision": each.decision, "reason": each.reason, "changed": each.changed,
-            "error": each.error, "stderr": each.stderr,
-        }  # fmt: skip
-        data = {name: value for name, value in given.items() if value}
-        self.log(
-            "hook/result",
-            Frozen(
-                turn=now.number,
-                step=now.step,
-                point=each.point,
-                id=each.id,
-                seconds=round(each.seconds, 6),
-                **data,
-            ),
-        )
+        now, seconds = self.turning, round(each.seconds, 6)
+        given = {"turn": now.number, "step": now.step, "point": each.point, "id": each.id, "seconds": seconds}
+        self.log("hook/result", Frozen(**given, **each.said()))
 
     def _memory(self, id: str) -> dict[str, Any]:
         if id not in self._memories:

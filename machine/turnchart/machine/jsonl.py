@@ -238,6 +238,11 @@ class JsonlStore:
             raise SessionError(
                 f"{self.path} cannot be written: {error.strerror}; let this user write it, or work on a copy"
             ) from error
+        try:
+            self._lock.guard(self.path)
+        except BaseException:
+            os.close(fd)
+            raise
         self._fd, self._disk = fd, Disk(fd, self.path.parent)
         return fd
 

@@ -23,6 +23,7 @@ class WriterLock:
         self._path = path
         self._what = what
         self._fd: int | None = None
+        self._log: int | None = None
 
     @property
     def held(self) -> bool:
@@ -63,18 +64,48 @@ class WriterLock:
             self._fd = fd
             _held.add(self)
 
+    def guard(self, log: Path) -> None:
+        """Lock the log itself too, once it is there: under another name it has another file beside it.
+
+        Raises:
+            SessionLocked: If somebody else is the writer, under another name.
+            SessionError: If it cannot be locked.
+        """
+        if self._log is not None:
+            return
+        try:
+            fd = os.open(log, os.O_WRONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise SessionError(f"{self._what} cannot be locked for writing: {error}") from error
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._log = fd
+        except BlockingIOError:
+            raise SessionLocked(
+                f"{self._what} is being written under another name of its file (a hard link);"
+                " close it there, or work on a copy"
+            ) from None
+        except OSError as error:
+            raise SessionError(f"{self._what} cannot be locked for writing: {error}") from error
+        finally:
+            if self._log is None:
+                os.close(fd)
+
     def release(self) -> None:
         """Give the lock up; a second call does nothing."""
         if self._fd is not None:
             with suppress(OSError):
                 self._path.unlink()  # while it is held, so that it is nobody else's
-            fcntl.flock(self._fd, fcntl.LOCK_UN)  # also for a child that is just being started
+            for fd in (self._fd, self._log):
+                if fd is not None:
+                    fcntl.flock(fd, fcntl.LOCK_UN)  # also for a child that is just being started
             self._drop()
 
     def _drop(self) -> None:
-        if self._fd is not None:
-            os.close(self._fd)
-            self._fd = None
+        for fd in (self._fd, self._log):
+            if fd is not None:
+                os.close(fd)
+        self._fd = self._log = None
 
     def __del__(self) -> None:
         self.release()

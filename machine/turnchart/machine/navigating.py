@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import anyio
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from turnchart.machine.context import Node
     from turnchart.machine.entries import Entry
     from turnchart.machine.session import Session
+
+T = TypeVar("T")
 
 WINDOW = 128_000
 """The context window that is assumed of a model that does not say its own, in tokens."""
@@ -220,10 +222,9 @@ async def _asked(agent: Agent, nodes: Sequence[Node], wish: Wish) -> AssistantMe
         prepared = await model.prepare(RequestConfig(id, settings, thinking), abort)
         request = _request(agent, prepared, _prompt(nodes, prepared.context_window, wish), attempt)
         agent.did("summarise")
-        said: list[AssistantMessage | Failure] = []
-        await _unless(abort, _answer, agent, prepared, request, said)
+        answer = await _unless(abort, _answer, agent, prepared, request)
         abort.check()
-        (answer,) = said
+        assert answer is not None, "only an abort leaves it out"
         if isinstance(answer, AssistantMessage):
             return answer
         wait = policy.wait(answer, attempt, prepared.retry_kinds, agent.rng)
@@ -243,16 +244,15 @@ def _request(agent: Agent, prepared: PreparedCall, prompt: str, attempt: int) ->
     )  # fmt: skip
 
 
-async def _answer(
-    agent: Agent, prepared: PreparedCall, request: ModelRequest, said: list[AssistantMessage | Failure]
-) -> None:
-    """Read an answer to its end; what it came to is put into a list."""
+async def _answer(agent: Agent, prepared: PreparedCall, request: ModelRequest) -> AssistantMessage | Failure:
+    """Read an answer to its end, and return what it came to."""
     answer = await answered(agent, prepared, request, "summary")
-    said.append(answer.failure or answer.message(request.model, request.clock.now(), "s"))
+    return answer.failure or answer.message(request.model, request.clock.now(), "s")
 
 
-async def _unless(abort: AbortSignal, fn: Callable[..., Awaitable[object]], *args: Any) -> None:
-    """Do something until it is over or aborted."""
+async def _unless(abort: AbortSignal, fn: Callable[..., Awaitable[T]], *args: Any) -> T | None:
+    """Do something, and return what it came to; None where an abort cut it off."""
+    came: T | None = None
     failed: list[Exception] = []
     async with anyio.create_task_group() as group:
 
@@ -262,9 +262,10 @@ async def _unless(abort: AbortSignal, fn: Callable[..., Awaitable[object]], *arg
 
         group.start_soon(watch)
         try:
-            await fn(*args)
+            came = await fn(*args)
         except Exception as error:  # noqa: BLE001  # raised again, outside of the group
             failed.append(error)
         group.cancel_scope.cancel()
     if failed:
         raise failed[0]
+    return came

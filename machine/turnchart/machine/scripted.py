@@ -40,6 +40,7 @@ class Reply:
         usage: Tokens: input, output, cache_read, cache_write; and ``cost`` in US dollars.
         finish: Why it ends; None: tool_calls where it asks for tools, else stop.
         delay: Seconds before the first chunk, on the clock of the agent.
+        failure: How the request fails after all that, in the place of a finish.
     """
 
     text: str = ""
@@ -49,6 +50,11 @@ class Reply:
     usage: Mapping[str, float] | None = None
     finish: FinishReason | None = None
     delay: float = 0
+    failure: Failure | None = None
+
+    def __post_init__(self) -> None:
+        if self.finish is not None and self.failure is not None:
+            raise ValueError("a Reply has finish or failure, not both: one that fails does not end otherwise")
 
     def stream(self) -> tuple[Chunk | float, ...]:
         """Return chunks and delays in order, the finish last."""
@@ -71,7 +77,9 @@ class Reply:
             ]
         if self.usage:
             parts.append(UsageReport(self.usage))
-        if not any(isinstance(part, Finish) for part in parts):
+        if self.failure is not None:
+            parts.append(Finish("error", self.failure))
+        elif not any(isinstance(part, Finish) for part in parts):
             parts.append(Finish(self.finish or ("tool_calls" if self.tool_calls else "stop")))
         return tuple(parts)
 

@@ -17,6 +17,7 @@ import sqlite3
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
@@ -45,6 +46,7 @@ _SCHEMA = (
     "CREATE INDEX marks ON entries (type, session, seq) WHERE type = 'turn/start' OR type = 'session_info'",
 )
 _TABLES = frozenset(("meta", "sessions", "entries"))
+_BROKEN = sqlite3.DatabaseError, UnicodeDecodeError  # what SQLite says may hold bytes of a damaged file
 _SMALLEST = 512
 """Bytes of the smallest SQLite file; SQLite takes what is smaller for an empty one, and overwrites it."""
 _INSERT = "INSERT INTO entries VALUES (?, ?, ?, ?, ?)"
@@ -98,10 +100,9 @@ def list_sessions(path: str | os.PathLike[str]) -> list[SessionInfo]:
 
 
 def session_ids(path: str | os.PathLike[str]) -> list[str]:
-    """Return the ids of the sessions in a file, the oldest first; the errors are those of ``list_sessions``."""
-    return [
-        id for (id,) in _rows(Path(os.path.realpath(path)), "SELECT id FROM sessions ORDER BY created, id")
-    ]
+    """Return the ids of the sessions in a file, the oldest first; errors are those of ``list_sessions``."""
+    found = _rows(Path(os.path.realpath(path)), "SELECT id FROM sessions ORDER BY created, id")
+    return [id for (id,) in found]
 
 
 def _name(line: str | None) -> str:
@@ -258,6 +259,9 @@ class SqliteStore:
                 if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                     raise type(error)(_in_words(error)) from error
                 time.sleep(0.01)
+            except UnicodeDecodeError as error:
+                db.close()
+                raise _unreadable(self.path, error) from error
             except BaseException:
                 db.close()
                 raise
@@ -412,7 +416,7 @@ def _rows(path: Path, sql: str, *args: Any) -> list[Any]:
         try:
             with closing(_reader(path, before)) as db:
                 rows = db.execute(sql, args).fetchall() if _is_store(db, path) else []
-        except sqlite3.DatabaseError as error:
+        except _BROKEN as error:
             if _stamp(path) == before:
                 raise _unreadable(path, error) from error
         else:
@@ -425,12 +429,10 @@ def _reader(path: Path, found: _Stamp) -> sqlite3.Connection:
         raise _no_sqlite(path, "it is too small")
     how = "mode=ro" if found.wal else "immutable=1"
     db = sqlite3.connect(f"{path.as_uri()}?{how}", uri=True, timeout=PATIENCE)
-    db.text_factory = _shown  # what is no UTF-8 keeps nobody from the rest
+    db.text_factory = partial(
+        str, encoding="utf-8", errors="replace"
+    )  # what is no UTF-8 keeps nobody from the rest
     return db
-
-
-def _shown(text: bytes) -> str:
-    return text.decode(errors="replace")
 
 
 def look(path: Path) -> sqlite3.Connection:
@@ -448,7 +450,7 @@ def look(path: Path) -> sqlite3.Connection:
     try:
         if not _is_store(db, path):
             raise _no_sqlite(path, "it is empty")
-    except sqlite3.DatabaseError as error:
+    except _BROKEN as error:
         db.close()
         raise _unreadable(path, error) from error
     except BaseException:
@@ -480,7 +482,9 @@ def _is_store(db: sqlite3.Connection, path: Path) -> bool:
     return True
 
 
-def _unreadable(path: Path, error: sqlite3.DatabaseError) -> SessionError:
+def _unreadable(path: Path, error: sqlite3.DatabaseError | UnicodeDecodeError) -> SessionError:
+    if isinstance(error, UnicodeDecodeError):
+        return _no_sqlite(path, error.object.decode(errors="replace"))
     if isinstance(error, sqlite3.OperationalError):
         return SessionError(f"{path} cannot be read: {_in_words(error)}")
     return _no_sqlite(path, error)

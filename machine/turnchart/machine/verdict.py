@@ -1,12 +1,15 @@
 """What comes out of a hook chain: what holds, and how it came about."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Generic
 
 from typing_extensions import TypeVar
 
 from turnchart.machine.points import Decision, Payload
+
+CUT_OFF = "the turn was cut off"
+"""The reason beside what a program wrote to stderr, where nobody hears its answer."""
 
 P = TypeVar("P", bound=Payload, default=Payload)
 
@@ -36,13 +39,22 @@ class Dispatch:
     @property
     def notable(self) -> bool:
         """It decided, changed, failed, was passed over or wrote to stderr: an entry ``hook/result``."""
-        return (
-            self.decision is not None
-            or self.changed != ()
-            or self.error is not None
-            or self.reason != ""
-            or self.stderr != ""
-        )
+        return bool(self.decision or self.changed or self.error or self.reason or self.stderr)
+
+    def said(self) -> dict[str, Any]:
+        """Return the fields of a ``hook/result`` that say what came of it; the empty ones are left out."""
+        given = {
+            "where": self.where, "decision": self.decision, "reason": self.reason, "changed": self.changed,
+            "error": self.error, "stderr": self.stderr,
+        }  # fmt: skip
+        return {name: value for name, value in given.items() if value}
+
+
+def remarks(trace: Iterable[Dispatch]) -> Iterator[Dispatch]:
+    """Yield what programs wrote to stderr in a pass whose answers nobody hears: the turn was cut off."""
+    for each in trace:
+        if each.stderr:
+            yield replace(each, decision=None, reason=CUT_OFF, changed=(), error=None)
 
 
 def acted(result: Mapping[str, Any]) -> bool:

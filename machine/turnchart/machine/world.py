@@ -8,6 +8,7 @@ from collections.abc import AsyncIterable, Awaitable, Callable, Mapping, Sequenc
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
 import anyio
 from anyio.abc import Process
@@ -19,6 +20,8 @@ PASSED_VARIABLES = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", 
 """What a program that a hook starts sees of our environment, besides ``LC_*``."""
 MOST_KEPT = 8 * 1024 * 1024
 """So many bytes of each stream of a program are kept at least: of more, the last ones."""
+LAST_WORDS = 0.2
+"""In seconds, so long is the end of what a killed program wrote waited for: others may hold the pipe open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,17 @@ class Finished:
     exit_code: int
     output: str
     errors: str
+
+
+def cut_short(error: BaseException, errors: str) -> None:
+    """Keep with an error what the program that it cut short had written to stderr until then."""
+    cast("Any", error).errors_of_program = errors
+
+
+def errors_of(error: BaseException) -> str:
+    """Return what a program had written to stderr when this error, or being cancelled, cut it short."""
+    wrote = getattr(error, "errors_of_program", "")
+    return wrote if isinstance(wrote, str) else ""
 
 
 def passed_environment() -> dict[str, str]:
@@ -80,21 +94,35 @@ class AgentWorld:
 
         Raises:
             PermissionError: If ``cwd`` leads out of the root.
-            TimeoutError: If it takes longer than ``timeout`` seconds; it is killed.
+            TimeoutError: If it takes longer than ``timeout`` seconds; it is killed. What it had written to
+                stderr until then is told by ``errors_of``, also of whatever else cuts it short.
             OSError: If it cannot be started.
         """
         folder = self._root if cwd == "." else self._inside(cwd)
-        with self._clock.timeout(timeout):
-            process = await anyio.open_process(
-                list(argv), cwd=folder, env=passed_environment() | dict(env or {}), start_new_session=True
-            )
-            try:
-                output, errors = await _communicate(process, stdin.encode())
-                code = await process.wait()
-            finally:
-                with anyio.CancelScope(shield=True):
-                    _kill_group(process.pid)
-                    await process.aclose()
+        output, errors = bytearray(), bytearray()
+        try:
+            with self._clock.timeout(timeout):
+                process = await anyio.open_process(
+                    list(argv), cwd=folder, env=passed_environment() | dict(env or {}), start_new_session=True
+                )
+                try:
+                    await _communicate(process, stdin.encode(), output, errors)
+                    code = await process.wait()
+                except BaseException:
+                    with (
+                        suppress(anyio.BrokenResourceError, anyio.ClosedResourceError),
+                        anyio.move_on_after(LAST_WORDS, shield=True),
+                    ):
+                        _kill_group(process.pid)
+                        await _read(process.stderr, errors)
+                    raise
+                finally:
+                    with anyio.CancelScope(shield=True):
+                        _kill_group(process.pid)
+                        await process.aclose()
+        except BaseException as error:
+            cut_short(error, errors.decode(errors="replace"))
+            raise
         return Finished(code, output.decode(errors="replace"), errors.decode(errors="replace"))
 
     async def ask_model(self, model: str, prompt: str) -> str:
@@ -140,29 +168,24 @@ class AgentWorld:
         return inside(self._root, path)
 
 
-async def _communicate(process: Process, given: bytes) -> tuple[bytes, bytes]:
-    """Give a program its input and return what it writes: standard output and standard error.
-
-    Of a program that writes without end only the last part is kept.
-    """
-    written = {"output": bytearray(), "errors": bytearray()}
-
-    async def read(name: str, stream: AsyncIterable[bytes] | None) -> None:
-        if stream is not None:
-            async for data in stream:
-                kept = written[name]
-                kept += data
-                if len(kept) > 2 * MOST_KEPT:
-                    del kept[:-MOST_KEPT]
-
+async def _communicate(process: Process, given: bytes, output: bytearray, errors: bytearray) -> None:
+    """Give a program its input, and read what it writes to the end."""
     async with anyio.create_task_group() as group:
-        group.start_soon(read, "output", process.stdout)
-        group.start_soon(read, "errors", process.stderr)
+        group.start_soon(_read, process.stdout, output)
+        group.start_soon(_read, process.stderr, errors)
         if process.stdin is not None:
             with suppress(anyio.BrokenResourceError, BrokenPipeError, ConnectionError):
                 await process.stdin.send(given)
             await process.stdin.aclose()
-    return bytes(written["output"]), bytes(written["errors"])
+
+
+async def _read(stream: AsyncIterable[bytes] | None, kept: bytearray) -> None:
+    """Read a stream to its end; of one without end only the last part is kept."""
+    if stream is not None:
+        async for data in stream:
+            kept += data
+            if len(kept) > 2 * MOST_KEPT:
+                del kept[:-MOST_KEPT]
 
 
 def _kill_group(leader: int) -> None:

@@ -39,7 +39,7 @@ def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp
     monkeypatch.delenv("TURNCHART_HOME", raising=False)
 
     def run(*arguments: str, stdin: str = "") -> Ended:
-        monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode()), "utf-8"))
         with pytest.raises(SystemExit) as end:
             main(arguments)
         code = end.value.code

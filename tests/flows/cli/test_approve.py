@@ -67,7 +67,9 @@ def test_what_a_program_may_write(line: str, answer: Answer) -> None:
     assert decoded(line, "c1") == answer
 
 
-@pytest.mark.parametrize("line", ["", "yes", "[]", "{}", '{"approve": "c2"}', '{"approve": true}'])
+@pytest.mark.parametrize(
+    "line", ["", "yes", "[]", "{}", '{"approve": "c2"}', '{"approve": true}', "[" * 100_000]
+)
 def test_what_is_no_answer_is_told_so(line: str) -> None:
     assert decoded(line, "c1") == 'write {"approve": "c1"} or {"refuse": "c1", "reason": "..."}'
 

@@ -57,6 +57,9 @@ async def test_waiting_for_a_line_can_be_cut_off() -> None:
 
 def test_what_is_piped_in_is_read_whole(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
     assert read_all(typed("a\nb")) == "a\nb"
+    assert read_all(typed("\ufeffa\ufeff\nb")) == "a\ufeff\nb", (
+        "without the mark that some editors begin with"
+    )
     monkeypatch.setattr("sys.stdin", None)
     assert read_all() == ""
     assert not Lines().by_hand

@@ -1,16 +1,13 @@
 import io
 import os
-from typing import Any
 
 import pytest
 
 from turnchart.flows.cli.render import Render, Screen, asks
 from turnchart.machine.agent import Agent
 from turnchart.machine.approvals import Question
-from turnchart.machine.config import Limits, RetryPolicy
 from turnchart.machine.messages import Failure, ToolCall
-from turnchart.machine.models import Finish
-from turnchart.machine.points import Continue, Deny, PreTool, TurnStopping
+from turnchart.machine.points import Deny, PreTool
 from turnchart.machine.scripted import Reply, ScriptedModel
 from turnchart.machine.states import State
 from turnchart.machine.tools import ToolContext, ToolFailed, tool
@@ -215,44 +212,3 @@ async def test_the_progress_of_a_long_call_is_shown(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("turnchart.flows.cli.render.PATIENCE", 0.0)
     _, err = await shown(ScriptedModel([Reply(tool_calls=[ToolCall("dig")]), "done"]))
     assert "  dig: deep\n  dig ok: done\n" in err
-
-
-# -- an answer that is held against a schema --
-
-
-def no_words(payload: TurnStopping) -> Continue | None:
-    return None if payload.text.startswith("{") else Continue("JSON, please")
-
-
-async def judged(*replies: Reply | Failure | str, **settings: Any) -> tuple[str, str]:
-    screen, out, err = plain_screen()
-    hooks = {"turn_stopping": [no_words]}
-    async with Agent(ScriptedModel(replies), tools=[look], hooks=hooks, **settings) as agent:
-        agent.on("*", Render(agent, screen, judged=True))
-        await agent.prompt("go")
-    screen.close()
-    return out.getvalue(), err.getvalue()
-
-
-async def test_only_the_accepted_answer_is_on_stdout() -> None:
-    call = Reply("Let me see.", tool_calls=[ToolCall("look", {"at": "a"})])
-    out, err = await judged(call, "It is\nthree.", Reply("four", finish="max_tokens"), '{"n": 3}')
-    assert out == '{"n": 3}\n'
-    assert "  said before the call:\n    Let me see.\n" in err
-    assert "  not accepted:\n    It is\n    three.\n" in err
-    assert "  not accepted:\n    four\n" in err
-
-
-async def test_an_answer_that_was_never_accepted_is_on_stderr() -> None:
-    out, err = await judged("one", "two", limits=Limits(max_continues=1))
-    assert out == ""
-    assert "  not accepted:\n    one\n" in err
-    assert "  not accepted:\n    two\n" in err
-    assert err.endswith("  turn 1 max_continues after 2 steps\n")
-
-
-async def test_what_a_stream_said_before_it_broke_is_no_answer() -> None:
-    broken = Reply(chunks=['{"n"', Finish("error", Failure("connection"))])
-    out, err = await judged(broken, '{"n": 1}', retry=RetryPolicy(base_delay=0))
-    assert out == '{"n": 1}\n'
-    assert '  cut off:\n    {"n"\n' in err

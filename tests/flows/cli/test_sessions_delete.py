@@ -36,13 +36,12 @@ def test_nobody_to_ask_is_no_yes(cli: Cli) -> None:
 def test_a_person_is_asked(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, typed: str, code: int, left: bool
 ) -> None:
-    class Person(io.StringIO):
+    class Person(io.TextIOWrapper):
         def isatty(self) -> bool:
             return True
 
     recorded("one.jsonl", "one")
-    monkeypatch.setattr("tests.flows.cli.conftest.io.StringIO", Person, raising=False)
-    monkeypatch.setattr(io, "StringIO", Person)
+    monkeypatch.setattr(io, "TextIOWrapper", Person)
     ended = cli("sessions", "delete", "one.jsonl", stdin=typed)
     assert ended.code == code
     assert "Delete session one (" in ended.err

@@ -54,6 +54,20 @@ def test_the_usual_place_is_made(cli: Cli, pi: Path) -> None:
     )
 
 
+def test_a_session_may_come_through_a_pipe(cli: Cli, pi: Path) -> None:
+    text = pi.read_text()
+    assert cli("sessions", "import", "-", "--store", "some.db", stdin=text) == (0, "s-1\n", "")
+    wrong = cli("sessions", "import", "-", "--store", "other.db", stdin=text.replace('"b"', "b"))
+    assert (wrong.code, wrong.err[:20]) == (1, "turnchart: stdin:3:2")
+    session = recorded("one.jsonl", "mine")
+    cut = Path(session.store.where).read_text()[:-9]
+    torn = cli("sessions", "import", "-", "--store", "some.db", stdin=cut)
+    assert (torn.out, torn.err.startswith("note: a half-written last line (stdin:")) == ("mine\n", True)
+    nothing = cli("sessions", "import", "-", "--store", "other.db")
+    assert (nothing.code, "turnchart: stdin" in nothing.err) == (1, True)
+    assert not Path("other.db").exists()
+
+
 def test_a_session_of_ours_moves_to_another_store(cli: Cli) -> None:
     session = recorded("one.jsonl", "mine")
     assert cli("sessions", "import", "one.jsonl", "--store", "some.db") == (0, "mine\n", "")

@@ -1,5 +1,5 @@
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -189,36 +189,46 @@ async def test_other_tools_are_listed_when_the_server_says_so(memory: Memory) ->
         ]
 
 
-async def test_where_listing_again_fails_the_known_tools_stay(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    class Once(MCPServer):
+def use_growing(monkeypatch: pytest.MonkeyPatch, second: Callable[[], Awaitable[None]]) -> None:
+    """Connect to a server whose one tool, grow, adds another; of the second listing comes what is given."""
+
+    class Growing(MCPServer):
         times = 0
 
         async def list_tools(self) -> Any:
             self.times += 1
-            if self.times > 1:
-                raise RuntimeError("not again")
+            if self.times == 2:
+                await second()
             return await super().list_tools()
 
     def make(_: Memory) -> MCPServer:
-        server = Once("once")
+        server = Growing("growing")
 
-        async def change(ctx: Context[Any, Any]) -> str:
+        async def grow(ctx: Context[Any, Any], name: str) -> str:
+            server.add_tool(lambda: "new", name=name)
             await ctx.notify_tools_changed()
-            return "changed"
+            return "grown"
 
-        server.add_tool(change)
+        server.add_tool(grow)
         return server
 
     use(monkeypatch, make)
+
+
+async def test_where_listing_again_fails_the_known_tools_stay(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fail() -> None:
+        raise RuntimeError("not again")
+
+    use_growing(monkeypatch, fail)
     async with connected() as connection:
         await connection.up()
         with caplog.at_level(logging.WARNING, "turnchart.mcp"):
-            assert await text(connection, "change") == "changed"
+            assert await text(connection, "grow", name="a") == "grown"
             await anyio.wait_all_tasks_blocked()
             await connection.settled()
-        assert [tool.name for tool in connection.offered] == ["change"]
+        assert [tool.name for tool in connection.offered] == ["grow"]
         assert "MCP server off cannot list its tools again" in caplog.text
 
 
@@ -235,27 +245,7 @@ def _telling(
 async def test_listing_again_takes_no_longer_than_the_server_has(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    class Hanging(MCPServer):
-        times = 0
-
-        async def list_tools(self) -> Any:
-            self.times += 1
-            if self.times == 2:
-                await anyio.sleep_forever()
-            return await super().list_tools()
-
-    def make(_: Memory) -> MCPServer:
-        server = Hanging("hanging")
-
-        async def grow(ctx: Context[Any, Any], name: str) -> str:
-            server.add_tool(lambda: "new", name=name)
-            await ctx.notify_tools_changed()
-            return "grown"
-
-        server.add_tool(grow)
-        return server
-
-    use(monkeypatch, make)
+    use_growing(monkeypatch, anyio.sleep_forever)
     async with connected() as connection:
         await connection.up()
         connection._timeout = 0.01  # pyright: ignore[reportPrivateUsage]  # it was enough to connect

@@ -1,6 +1,7 @@
 """Our messages go over and come back; what may not go over does not."""
 
 from base64 import b64encode
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_ai import messages as theirs
 
+from turnchart.machine.context import Prefix
 from turnchart.machine.messages import (
     AssistantMessage,
     Block,
@@ -19,8 +21,8 @@ from turnchart.machine.messages import (
     ToolResultMessage,
     UserMessage,
 )
-from turnchart.machine.providers import from_provider, to_provider
-from turnchart.machine.providers.conversations import BLANK, NO_OUTPUT, NO_RESULT, paired
+from turnchart.machine.providers import conversations, from_provider, to_provider
+from turnchart.machine.providers.conversations import BLANK, NO_OUTPUT, NO_RESULT, Conversation
 from turnchart.machine.providers.replay import replay_of
 
 MODEL = "anthropic:claude-sonnet-5"
@@ -186,12 +188,11 @@ def test_every_call_gets_a_result_and_every_result_had_a_call() -> None:
         UserMessage("and?"),
         ToolResultMessage("c2", "add", "too late"),
     ]
-    found = [(each.role, each.text) for each in paired(told)]
-    assert found == [("assistant", ""), ("tool_result", "1"), ("tool_result", NO_RESULT), ("user", "and?")]
-    [missing] = [
-        part for part in parts(to_provider(told, MODEL)) if getattr(part, "content", "") == NO_RESULT
-    ]
-    assert missing.outcome == "failed"
+    _, _, first, missing, said = parts(to_provider(told, MODEL))
+    assert [part.content for part in (first, missing, said)] == ["1", NO_RESULT, "and?"]
+    assert (first.outcome, missing.outcome) == ("success", "failed")
+    last = parts(to_provider(told[:2], MODEL))
+    assert [part.content for part in last[2:]] == [NO_RESULT, NO_RESULT], "where the conversation ends, too"
 
 
 def test_a_tool_result_stays_a_tool_result_whatever_it_says() -> None:
@@ -228,3 +229,90 @@ def test_the_container_of_code_that_a_provider_ran_is_found_again_by_the_same_mo
     assert isinstance(other, theirs.ModelResponse)
     assert other.provider_details is None
     assert [part.part_kind for part in other.parts] == ["text"]
+
+
+# -- from request to request --
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.floats(0, 1),
+            st.lists(USERS.map(lambda user: [user]) | exchanges(), max_size=3),
+            st.integers(0, 3),
+        ),
+        max_size=5,
+    )
+)
+def test_a_kept_conversation_says_what_one_made_anew_would(
+    requests: list[tuple[float, list[list[Message]], int]],
+) -> None:
+    """Each request keeps a part of the one before, goes on otherwise, and may end amid results."""
+    kept, told = Conversation(MODEL, "anthropic"), list[Message]()
+    for share, groups, left_out in requests:
+        told = told[: round(share * len(told))] + [said for group in groups for said in group]
+        told = told[: len(told) - left_out] if len(told) > left_out else told
+        assert kept.told(told) == to_provider(told, MODEL, "anthropic")
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is made of our messages, by role, as it is made."""
+    seen: list[str] = []
+
+    def count(original: Callable[..., Any]) -> Callable[..., Any]:
+        def counting(said: Message, *more: Any) -> Any:
+            seen.append(said.role)
+            return original(said, *more)
+
+        return counting
+
+    for name in ("_request", "_answer"):
+        monkeypatch.setattr(conversations, name, count(getattr(conversations, name)))
+    return seen
+
+
+def turns(first: int, last: int) -> list[Message]:
+    """Return turns with a call each."""
+    told: list[Message] = []
+    for at in range(first, last):
+        told += [
+            UserMessage(f"question {at}"),
+            AssistantMessage([ToolCall("add", {"a": at}, id=f"c{at}")], model=MODEL),
+            ToolResultMessage(f"c{at}", "add", str(at)),
+            AssistantMessage(f"answer {at}", model=MODEL),
+        ]
+    return told
+
+
+@pytest.mark.parametrize("long", [10, 1000])
+def test_a_request_costs_what_is_new_however_long_the_conversation_is(long: int, made: list[str]) -> None:
+    kept, history = Conversation(MODEL, "anthropic"), turns(0, long)
+    kept.told(Prefix(history, len(history)))
+    assert len(made) == len(history)
+    made.clear()
+    history += turns(long, long + 1)[:2]
+    kept.told(Prefix(history, len(history)))
+    assert made == ["user", "assistant", "tool_result"], "a call that waits has a result that says so"
+    made.clear()
+    kept.told(Prefix(history, len(history)))
+    assert made == ["tool_result"]
+
+
+def test_what_is_said_to_one_request_only_costs_the_step_it_stands_in(made: list[str]) -> None:
+    """As a hook of ``context`` does that puts a reminder before the last prompt, new for each request."""
+    kept, history = Conversation(MODEL, "anthropic"), turns(0, 500)
+    for at in range(500, 503):
+        history += turns(at, at + 1)
+        kept.told([*history[:-4], UserMessage("be brief"), *history[-4:]])
+        if at > 500:
+            assert len(made) <= 9
+        made.clear()
+
+
+def test_where_the_beginning_is_another_one_all_is_made_anew(made: list[str]) -> None:
+    kept, history = Conversation(MODEL, "anthropic"), turns(0, 20)
+    kept.told(history)
+    made.clear()
+    kept.told([UserMessage("a summary"), *history[40:]])
+    assert len(made) == 41

@@ -87,7 +87,7 @@ def decoded(line: str, id: str) -> Answer | str:
     """Return what a line of JSON answers to the question about a call, or what is wrong with it."""
     try:
         given: Any = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         given = None
     if isinstance(given, dict):
         fields = cast("dict[str, Any]", given)

@@ -4,6 +4,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from turnchart.flows.cli.options import Plugins
+
 
 def check(
     flows: Annotated[
@@ -22,10 +24,7 @@ def check(
     lint: Annotated[
         bool, typer.Option("--lint", help="Say also what can never happen with this flow.")
     ] = False,
-    plugins: Annotated[
-        list[str] | None,
-        typer.Option("--plugin", metavar="MODULE", help="Import this for its hooks and tools."),
-    ] = None,
+    plugins: Plugins = None,
     connect: Annotated[
         bool, typer.Option("--connect", help="Start the MCP servers of the flow, and ask for their tools.")
     ] = False,

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple
 
 import typer
 
+from turnchart.flows.cli.options import FlowName, FlowTrust, Output, Plugins, StorePath
+
 if TYPE_CHECKING:
     from turnchart.diagrams import Drawable
 
@@ -19,16 +21,15 @@ _SHOWN: Final = 20
 
 def diagram(
     flow: Annotated[
-        str | None, typer.Argument(metavar="FLOW", help="A file, or the name of a shipped flow.")
+        str | None,
+        typer.Argument(metavar="FLOW", help="A file, or a shipped flow; without one, the bare lifecycle."),
     ] = None,
     session: Annotated[
         str | None, typer.Option(metavar="S", help="Draw a recorded session: an id, or a file (.jsonl, .db).")
     ] = None,
     view: Annotated[View, typer.Option(help="Which view.")] = "state",
     format: Annotated[Format, typer.Option(help="Sequence views are mermaid, md or html.")] = "mermaid",
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write it there, not to stdout.")
-    ] = None,
+    output: Output = None,
     check: Annotated[
         bool, typer.Option("--check", help="Write nothing; fail if FILE is not what would be written.")
     ] = False,
@@ -41,17 +42,10 @@ def diagram(
     detail: Annotated[
         bool, typer.Option("--detail", help="Draw what the plain view leaves out, too.")
     ] = False,
-    plugins: Annotated[
-        list[str] | None,
-        typer.Option("--plugin", metavar="MODULE", help="Import this for its hooks and tools."),
-    ] = None,
-    store: Annotated[
-        str | None, typer.Option("--store", metavar="PATH", help="Where the session is kept.")
-    ] = None,
-    of_flow: Annotated[
-        str | None, typer.Option("--flow", metavar="FLOW", help="Where this flow keeps its sessions.")
-    ] = None,
-    trust: Annotated[bool, typer.Option("--trust", help="Agree to reach the store of --flow.")] = False,
+    plugins: Plugins = None,
+    store: StorePath = None,
+    of_flow: FlowName = None,
+    trust: FlowTrust = False,
 ) -> None:
     """Draw the lifecycle, a flow, or what a session did. A flow is drawn with its hooks and settings."""
     _fit(view, format, flow, session, of_flow)

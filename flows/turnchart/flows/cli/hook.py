@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from turnchart.flows.cli.options import AsJson, FlowFile, Plugins, PluginTrust, Trust
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -15,11 +17,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="List, sample and try hooks.", rich_markup_mode=None)
 
-_Plugins = Annotated[
-    list[str] | None, typer.Option("--plugin", metavar="MODULE", help="Import this for its hooks and tools.")
-]
 _Point = Annotated[str, typer.Argument(metavar="POINT", help="A hook point, such as pre_tool.")]
-_AsJson = Annotated[bool, typer.Option("--json", help="Write JSON.")]
 
 
 @app.command("list")
@@ -30,11 +28,9 @@ def list_hooks(
     point: Annotated[
         str | None, typer.Option("--point", metavar="POINT", help="Only those that run on this point.")
     ] = None,
-    as_json: _AsJson = False,
-    plugins: _Plugins = None,
-    trust: Annotated[
-        bool, typer.Option("--trust", help="Agree to import the plug-ins of the project.")
-    ] = False,
+    as_json: AsJson = False,
+    plugins: Plugins = None,
+    trust: PluginTrust = False,
 ) -> None:
     """List the hooks that a flow can name. Each has its points and its parameters."""
     from turnchart.flows.check import known_here
@@ -155,7 +151,7 @@ def _plain(value: object) -> object:
 @app.command("test")
 def try_hook(
     point: _Point,
-    flow: Annotated[str, typer.Argument(metavar="FLOW", help="A file, or the name of a shipped flow.")],
+    flow: FlowFile,
     id: Annotated[str | None, typer.Option("--id", metavar="ID", help="Only this hook of the chain.")] = None,
     tool: Annotated[str | None, typer.Option(metavar="NAME", help="The tool of the call.")] = None,
     args: Annotated[
@@ -169,11 +165,9 @@ def try_hook(
         str | None,
         typer.Option(metavar="WORD", help="Fail unless this comes out: a decision, none, or failed."),
     ] = None,
-    as_json: _AsJson = False,
-    plugins: _Plugins = None,
-    trust: Annotated[
-        bool, typer.Option("--trust", help="Agree to what the flow starts and reaches.")
-    ] = False,
+    as_json: AsJson = False,
+    plugins: Plugins = None,
+    trust: Trust = False,
 ) -> None:
     """Run the hooks of a flow on one payload, and show what each said. Programs that it names are run."""
     import anyio

@@ -46,8 +46,8 @@ class Lines:
 
 
 def read_all(stream: TextIO | None = None) -> str:
-    """Return everything that is piped into the process; nothing where stdin is closed."""
+    """Return all that is piped into the process, without a byte order mark; nothing where stdin is closed."""
     stream = sys.stdin if stream is None else stream
     if stream is None or stream.closed:  # pyright: ignore[reportUnnecessaryComparison]  # None where stdin is closed
         return ""
-    return stream.read()
+    return stream.read().removeprefix("\ufeff")

@@ -5,12 +5,14 @@ import sys
 from collections.abc import Mapping
 from typing import Any, Final, Literal, TextIO
 
+from turnchart.flows.cli.held import Held, HeldToSchema
 from turnchart.flows.cli.passing import Passing
 from turnchart.flows.cli.streams import leads_on, same_file, write
 from turnchart.flows.cli.words import (
     SHORT,
     arguments,
-    failure,
+    attempted,
+    ended,
     hook_result,
     one_line,
     only_wrote,
@@ -45,6 +47,8 @@ class Screen:
         self._out = sys.stdout if out is None else out
         self._err = sys.stderr if err is None else err
         self._shared = same_file(self._out, self._err)
+        self.read_along = self._out.isatty()
+        """A person reads the answer as it comes, not a program."""
         self._may_meet = not self._shared and self._err.isatty() and leads_on(self._out)
         self._coloured = (
             self._err.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
@@ -62,6 +66,11 @@ class Screen:
             write(self._out, plain(text))
             self._answering = not text.endswith("\n")
             self._open = "out" if self._answering else ""
+
+    def whole_answer(self, text: str) -> None:
+        """Write an answer at once, to its end."""
+        self.answer(text)
+        self.end_answer()
 
     def end_answer(self) -> None:
         """End the line of the answer, if one is open."""
@@ -133,7 +142,7 @@ class Render:
         self._agent = agent
         self._screen = screen
         self._verbose = verbose
-        self._held = Held(screen) if judged else None
+        self._held = _held(screen, judged=judged)
         self._passing = Passing(agent.state)
         self._begun = False
         self._called = 0.0
@@ -152,13 +161,15 @@ class Render:
             self._screen.state(state.shown)
 
     def __call__(self, signal: Signal, abort: object) -> None:
-        """Show one signal, after the states that were entered before it."""
+        """Show one signal, after the states that were entered before it; what is answered, before them."""
+        if self._held is not None:
+            self._held(signal)
         self._pass()
         data = signal.data
         match signal.kind:
             case "session/event":
                 self._entry(data["entry"])
-            case "agent/assistant-stream":
+            case "agent/assistant-stream" if self._held is None:
                 self._stream(data)
             case "agent/inbox/inserted":
                 self._inserted(data)
@@ -174,9 +185,7 @@ class Render:
                 pass
 
     def _stream(self, data: Mapping[str, Any]) -> None:
-        if self._held is not None:
-            self._held.stream(data)
-        elif data["frame"] == "chunk" and isinstance(data["chunk"], TextDelta):
+        if data["frame"] == "chunk" and isinstance(data["chunk"], TextDelta):
             self._screen.answer(data["chunk"].text)
         elif data["frame"] == "end":
             self._screen.end_answer()
@@ -198,8 +207,6 @@ class Render:
 
     def _entry(self, entry: Entry) -> None:
         data, show = entry.data, self._screen.line
-        if self._held is not None:
-            self._held.entry(entry)
         match entry.type:
             case "tool/call":
                 self._called = entry.time
@@ -216,7 +223,7 @@ class Render:
                 for line in provided(data["message"]):
                     show(f"  {line}")
             case "assistant/attempt":
-                show(f"  request failed: {failure(data.get('failure') or {'message': 'cut off'})}", "bad")
+                show(f"  request failed: {attempted(data)}", "bad")
             case "llm/retry":
                 show(f"  {retry(data)}", "slow")
             case "hook/result" if not (self._verbose or only_wrote(data)):
@@ -225,61 +232,21 @@ class Render:
                     "bad" if data.get("error") or data.get("decision") == "deny" else "",
                 )
             case "turn/end":
-                steps = f"{data['steps']} {'step' if data['steps'] == 1 else 'steps'}"
-                show(f"  turn {data['turn']} {data['reason']} after {steps}", _good(data["reason"]))
+                show(
+                    f"  turn {data['turn']} {ended(data)}", "good" if data["reason"] == "completed" else "bad"
+                )
             case _:
                 pass
-
-
-class Held:
-    """Keeps what a model says until it is known whether it is the answer of the turn.
-
-    What is not goes to stderr, so that stdout has what fits the schema, and nothing else.
-    """
-
-    def __init__(self, screen: Screen) -> None:
-        self._screen = screen
-        self._said: list[str] = []
-
-    def stream(self, data: Mapping[str, Any]) -> None:
-        """Take a piece of what it says."""
-        if data["frame"] == "start":
-            self._leave("not the last answer")
-        elif data["frame"] == "chunk" and isinstance(data["chunk"], TextDelta):
-            self._said.append(data["chunk"].text)
-
-    def entry(self, entry: Entry) -> None:
-        """Take what the log says of it."""
-        data = entry.data
-        if entry.type == "assistant/message" and any(
-            block["type"] == "tool_call" for block in data["message"]["content"]
-        ):
-            self._leave("said before the call")
-        elif entry.type == "assistant/attempt":
-            self._leave("cut off")
-        elif entry.type == "hook/result" and data.get("decision") in ("continue", "stop"):
-            self._leave("not accepted")
-        elif entry.type == "turn/end" and data["reason"] in ("completed", "max_tokens"):
-            self._screen.answer("".join(self._said))
-            self._screen.end_answer()
-            self._said = []
-        elif entry.type == "turn/end":
-            self._leave("not accepted")
-
-    def _leave(self, why: str) -> None:
-        """Show what is no answer, line by line."""
-        text, self._said = "".join(self._said).strip(), []
-        if text:
-            self._screen.line(f"  {why}:", "slow")
-            for line in text.splitlines():
-                self._screen.line(f"    {line}")
 
 
 _STYLES: Final[Mapping[str, Style]] = {"ok": "good", "error": "bad", "denied": "bad", "aborted": "slow"}
 
 
-def _good(reason: str) -> Style:
-    return "good" if reason == "completed" else "bad"
+def _held(screen: Screen, *, judged: bool) -> Held | None:
+    """Return what keeps an answer until it is one; None where a person reads along, and sees it break."""
+    if screen.read_along and not judged:
+        return None
+    return (HeldToSchema if judged else Held)(screen.whole_answer, lambda text: screen.line(text, "slow"))
 
 
 def asks(question: Question) -> str:

@@ -4,13 +4,11 @@ from typing import Annotated, Literal
 
 import typer
 
+from turnchart.flows.cli.options import FlowFile, Params, Plugins, StorePath, Trust
+
 _Json = Annotated[
     bool, typer.Option("--json", help="Write one signal a line, the turn last; read answers from stdin.")
 ]
-_Plugins = Annotated[
-    list[str] | None, typer.Option("--plugin", metavar="MODULE", help="Import this for its hooks and tools.")
-]
-_Trust = Annotated[bool, typer.Option("--trust", help="Agree to what the flow starts and reaches.")]
 _Compact = Annotated[
     bool, typer.Option("--compact", help="Make the conversation of --session shorter; PROMPT comes after it.")
 ]
@@ -26,7 +24,7 @@ _Verbose = Annotated[
 
 
 def run(
-    flow: Annotated[str, typer.Argument(metavar="FLOW", help="A file, or the name of a shipped flow.")],
+    flow: FlowFile,
     prompt: Annotated[
         str | None,
         typer.Argument(
@@ -36,9 +34,7 @@ def run(
     session: Annotated[
         str | None, typer.Option(metavar="ID", help="Go on with this session, or begin it; else a new one.")
     ] = None,
-    store: Annotated[
-        str | None, typer.Option(metavar="PATH", help="A .jsonl file, a folder of them, or a SQLite file.")
-    ] = None,
+    store: StorePath = None,
     as_json: _Json = False,
     approve: Annotated[
         Literal["all", "reads", "none"] | None, typer.Option(help="Answer every question beforehand.")
@@ -46,14 +42,12 @@ def run(
     model: Annotated[
         str | None, typer.Option(metavar="ID", help="Ask this model instead of the flow's.")
     ] = None,
-    plugins: _Plugins = None,
-    trust: _Trust = False,
+    plugins: Plugins = None,
+    trust: Trust = False,
     disabled: Annotated[
         list[str] | None, typer.Option("--disable-hook", metavar="ID", help="Leave this hook out.")
     ] = None,
-    params: Annotated[
-        list[str] | None, typer.Option("--param", metavar="NAME=VALUE", help="Say what the flow leaves open.")
-    ] = None,
+    params: Params = None,
     record: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write what the models answer, as a script.")
     ] = None,

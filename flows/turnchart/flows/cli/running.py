@@ -201,8 +201,7 @@ class Run:
             return COMPLETED
         self._note(f"about {came.tokens_before} tokens became {came.tokens_after}")
         if came.summary and not self._plan.prompts:
-            self._screen.answer(came.summary)
-            self._screen.end_answer()
+            self._screen.whole_answer(came.summary)
         return COMPLETED
 
     def _introduce(self) -> None:

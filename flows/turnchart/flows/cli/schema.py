@@ -5,6 +5,8 @@ from typing import Annotated, Final
 
 import typer
 
+from turnchart.flows.cli.options import Plugins, PluginTrust
+
 NAME: Final = "agent.schema.json"
 
 
@@ -13,13 +15,8 @@ def schema(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write it to this file.")
     ] = None,
-    plugins: Annotated[
-        list[str] | None,
-        typer.Option("--plugin", metavar="MODULE", help="Import this for its hooks and tools."),
-    ] = None,
-    trust: Annotated[
-        bool, typer.Option("--trust", help="Agree to import the plug-ins of the project.")
-    ] = False,
+    plugins: Plugins = None,
+    trust: PluginTrust = False,
 ) -> None:
     """Print the JSON Schema of a flow. It has the hooks and the tools of this project."""
     import json

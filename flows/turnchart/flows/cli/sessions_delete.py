@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from turnchart.flows.cli.sessions_place import FlowName, FlowPlugins, FlowTrust, SessionName, StorePath, found
+from turnchart.flows.cli.options import FlowName, FlowPlugins, FlowTrust, SessionName, StorePath
+from turnchart.flows.cli.sessions_place import found
 
 
 def delete(

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from turnchart.flows.cli.sessions_place import FlowName, FlowPlugins, FlowTrust, SessionName, StorePath, found
+from turnchart.flows.cli.options import FlowName, FlowPlugins, FlowTrust, Output, SessionName, StorePath
+from turnchart.flows.cli.sessions_place import found
 
 if TYPE_CHECKING:
     from turnchart.machine.stores import Store
@@ -24,9 +25,7 @@ def export_session(
         Literal["jsonl", "pi"],
         typer.Option(help="The log as it is, or a session file of pi (version 3): messages and changes."),
     ] = "jsonl",
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write it there, not to stdout.")
-    ] = None,
+    output: Output = None,
 ) -> None:
     """Write a session as lines of JSON. It is only read; a session that somebody writes can be exported."""
     kept = found(session, store, flow, plugins or (), trust=trust)

@@ -4,15 +4,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from turnchart.flows.cli.sessions_place import (
-    FlowName,
-    FlowPlugins,
-    FlowTrust,
-    NewId,
-    SessionName,
-    StorePath,
-    chosen,
-)
+from turnchart.flows.cli.options import FlowName, FlowPlugins, FlowTrust, NewId, SessionName, StorePath
+from turnchart.flows.cli.sessions_place import chosen
 
 if TYPE_CHECKING:
     from turnchart.flows.cli.places import Shelf

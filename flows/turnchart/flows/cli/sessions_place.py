@@ -1,7 +1,7 @@
-"""How the commands are told which session is meant: the same argument and options everywhere."""
+"""How the commands find the session that is meant, by the options that they share."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
 
 import typer
 
@@ -9,27 +9,6 @@ if TYPE_CHECKING:
     from turnchart.flows.check import Checked
     from turnchart.flows.cli.places import Shelf
     from turnchart.machine.stores import Store
-
-SessionName = Annotated[
-    str,
-    typer.Argument(metavar="SESSION", help="An id, or how one begins, or a file (.jsonl, .db)."),
-]
-StorePath = Annotated[
-    str | None,
-    typer.Option("--store", metavar="PATH", help="A .jsonl file, a folder of them, or a SQLite file."),
-]
-FlowName = Annotated[
-    str | None, typer.Option("--flow", metavar="FLOW", help="Where this flow keeps its sessions.")
-]
-FlowPlugins = Annotated[
-    list[str] | None,
-    typer.Option("--plugin", metavar="MODULE", help="Import this for the store of --flow."),
-]
-FlowTrust = Annotated[bool, typer.Option("--trust", help="Agree to reach the store of --flow.")]
-NewId = Annotated[
-    str | None, typer.Option("--id", metavar="ID", help="The id of the new session; else one is chosen.")
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def chosen(

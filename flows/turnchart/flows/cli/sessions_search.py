@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from turnchart.flows.cli.sessions_place import AsJson, FlowName, FlowPlugins, FlowTrust, StorePath, chosen
+from turnchart.flows.cli.options import AsJson, FlowName, FlowPlugins, FlowTrust, StorePath
+from turnchart.flows.cli.sessions_place import chosen
 
 if TYPE_CHECKING:
     from turnchart.machine.errors import SessionError

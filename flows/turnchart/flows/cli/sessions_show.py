@@ -5,15 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from turnchart.flows.cli.sessions_place import (
-    AsJson,
-    FlowName,
-    FlowPlugins,
-    FlowTrust,
-    SessionName,
-    StorePath,
-    found,
-)
+from turnchart.flows.cli.options import AsJson, FlowName, FlowPlugins, FlowTrust, SessionName, StorePath
+from turnchart.flows.cli.sessions_place import found
 
 if TYPE_CHECKING:
     from turnchart.machine.entries import Entry

@@ -4,19 +4,18 @@ from typing import Annotated
 
 import typer
 
+from turnchart.flows.cli.options import FlowFile, Plugins
+
 
 def show(
-    flow: Annotated[str, typer.Argument(metavar="FLOW", help="A file, or the name of a shipped flow.")],
+    flow: FlowFile,
     as_resolved: Annotated[
         bool, typer.Option("--resolved", help="The file merged with its parents; each line says its origin.")
     ] = False,
     as_hooks: Annotated[
         bool, typer.Option("--hooks", help="The chains of hooks, in the order in which they run.")
     ] = False,
-    plugins: Annotated[
-        list[str] | None,
-        typer.Option("--plugin", metavar="MODULE", help="Import this for its hooks and tools."),
-    ] = None,
+    plugins: Plugins = None,
 ) -> None:
     """Show a flow as it counts. Variables stay unexpanded, and nothing is started."""
     from turnchart.flows.chains import chains

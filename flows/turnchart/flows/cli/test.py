@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple
 
 import typer
 
+from turnchart.flows.cli.options import Plugins
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -22,10 +24,7 @@ def run_tests(
     wanted: Annotated[
         str, typer.Option("-k", metavar="TEXT", help="Play only tests with this in their name.")
     ] = "",
-    plugins: Annotated[
-        list[str] | None,
-        typer.Option("--plugin", metavar="MODULE", help="Import this for its hooks and tools."),
-    ] = None,
+    plugins: Plugins = None,
     trust: Annotated[
         bool, typer.Option("--trust", help="Agree to what the flow starts and reaches where a stub is real.")
     ] = False,

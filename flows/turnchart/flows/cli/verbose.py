@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from turnchart.flows.cli.words import SHORT, hook_result, one_line, plain
+from turnchart.flows.cli.words import SHORT, hook_result, one_line, only_wrote, plain
 from turnchart.machine.agent import Agent
 from turnchart.machine.chain import Chain, Dispatch
 from turnchart.machine.entries import Entry
@@ -46,23 +46,14 @@ class _Heard(Chain):
 
 def dispatch_record(each: Dispatch) -> dict[str, Any]:
     """Return a call of a hook as ``--json`` writes it: the fields of ``hook/result`` that say something."""
-    given = {
-        "where": each.where, "decision": each.decision, "reason": each.reason, "changed": list(each.changed),
-        "error": each.error, "stderr": each.stderr,
-    }  # fmt: skip
-    said = {name: value for name, value in given.items() if value}
-    return {
-        "type": "hook", "point": each.point, "id": each.id, **said, "seconds": round(each.seconds, 6),
-    }  # fmt: skip
+    seconds = round(each.seconds, 6)
+    return {"type": "hook", "point": each.point, "id": each.id, **each.said(), "seconds": seconds}
 
 
 def dispatch_lines(each: Dispatch) -> Iterator[str]:
     """Yield a call of a hook in words: what it said and how long it took, then what it wrote to stderr."""
     said = dispatch_record(each) | {"stderr": ""}
-    if each.notable and said.keys() & {"decision", "reason", "changed", "error"}:
-        told = hook_result(said, most=None)
-    else:
-        told = hook_result(said | {"reason": "no opinion"}, most=None)
+    told = hook_result(said | {"reason": "no opinion"} if only_wrote(said) else said, most=None)
     yield f"  {told}  ({_took(each.seconds)})"
     for line in plain(each.stderr).splitlines():
         yield f"    {each.id} | {line}"

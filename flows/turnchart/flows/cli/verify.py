@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
-from turnchart.flows.cli.sessions_place import FlowName, FlowPlugins, FlowTrust, SessionName, StorePath, found
+from turnchart.flows.cli.options import FlowName, FlowPlugins, FlowTrust, SessionName, StorePath
+from turnchart.flows.cli.sessions_place import found
 
 if TYPE_CHECKING:
     from turnchart.machine.entries import Entry

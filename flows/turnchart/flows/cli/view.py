@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from turnchart.flows.cli.sessions_place import FlowName, FlowTrust, StorePath
+from turnchart.flows.cli.options import FlowName, FlowTrust, Plugins, StorePath
 
 if TYPE_CHECKING:
     from turnchart.machine.stores import Store
@@ -27,10 +27,7 @@ def view(
         bool, typer.Option("--open/--no-open", help="Open it in the browser; else only say where it is.")
     ] = True,
     port: Annotated[int, typer.Option(help="For --live; 0 takes a free one.", min=0, max=65535)] = 0,
-    plugins: Annotated[
-        list[str] | None,
-        typer.Option("--plugin", metavar="MODULE", help="Import this for a flow's hooks and tools."),
-    ] = None,
+    plugins: Plugins = None,
     store: StorePath = None,
     flow: FlowName = None,
     trust: FlowTrust = False,

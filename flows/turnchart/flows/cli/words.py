@@ -84,6 +84,17 @@ def failure(data: Mapping[str, Any]) -> str:
     return one_line(": ".join(part for part in (data.get("kind", ""), data.get("message", "")) if part))
 
 
+def attempted(data: Mapping[str, Any]) -> str:
+    """Return why an attempt came to nothing."""
+    return failure(data.get("failure") or {"message": "cut off"})
+
+
+def ended(data: Mapping[str, Any]) -> str:
+    """Return how a turn ended, and after how many steps."""
+    steps = data.get("steps", 0)
+    return f"{data['reason']} after {steps} {'step' if steps == 1 else 'steps'}"
+
+
 class Words(NamedTuple):
     """An entry in words: what it is, and what it says."""
 
@@ -116,8 +127,7 @@ _HIDDEN: Final = frozenset(
 
 
 def _turn_end(data: Mapping[str, Any]) -> Words:
-    steps = data.get("steps", 0)
-    said = f"{data['reason']} after {steps} {'step' if steps == 1 else 'steps'}"
+    said = ended(data)
     if data.get("cause"):
         said += f", cut off: {one_line(data['cause'])}"
     if data.get("error"):

@@ -5,13 +5,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from turnchart.flows.cli.options import FlowFile, Params, Plugins, Trust
+
 if TYPE_CHECKING:
     from turnchart.flows.load import Flow
     from turnchart.machine.durable import Worker
 
 
 def worker(
-    flow: Annotated[str, typer.Argument(metavar="FLOW", help="A file, or the name of a shipped flow.")],
+    flow: FlowFile,
     store: Annotated[
         str,
         typer.Option(
@@ -27,16 +29,9 @@ def worker(
         str | None,
         typer.Option(metavar="NAME", help="Turns are gone on with by workers of the same version only."),
     ] = None,
-    plugins: Annotated[
-        list[str] | None,
-        typer.Option("--plugin", metavar="MODULE", help="Import this for its hooks and tools."),
-    ] = None,
-    trust: Annotated[
-        bool, typer.Option("--trust", help="Agree to what the flow starts and reaches.")
-    ] = False,
-    params: Annotated[
-        list[str] | None, typer.Option("--param", metavar="NAME=VALUE", help="Say what the flow leaves open.")
-    ] = None,
+    plugins: Plugins = None,
+    trust: Trust = False,
+    params: Params = None,
 ) -> None:
     """Run turns of a flow until stopped. What runs then goes on in another worker (turnchart[durable])."""
     import anyio

@@ -13,22 +13,23 @@ from anyio.lowlevel import RunVar
 from anyio.to_thread import run_sync
 
 from turnchart.machine.abort import AbortSignal
-from turnchart.machine.characters import whole, whole_json
-from turnchart.machine.entries import Frozen
 from turnchart.machine.errors import UnknownModel
 from turnchart.machine.json_parameters import plain_json
 from turnchart.machine.messages import Failure
 from turnchart.machine.models import Chunk, Finish, ModelRequest, PreparedCall, RequestConfig
 from turnchart.machine.providers.routes import OPENED, Connection, NoKey, Route, connected, require
-from turnchart.machine.providers.wire_names import WireNames
 
 if TYPE_CHECKING:
-    from pydantic_ai.models import Model, ModelRequestParameters
+    from pydantic_ai.models import Model
     from pydantic_ai.settings import ModelSettings
+
+    from turnchart.machine.providers.series import Series
 
 T = TypeVar("T")
 CLOSING: Final = 5.0
 """Seconds that closing a connection may take."""
+MOST_SERIES: Final = 4
+"""So many series of requests are kept: of an agent, of those that it hands work to, and of its hooks."""
 IDLE: Final = 300.0
 """Seconds without a byte after which a stream counts as dead."""
 
@@ -57,7 +58,7 @@ class ProviderModel:
         idle_timeout: Seconds without a byte after which a stream has timed out.
     """
 
-    __slots__ = ("_held", "_params", "_problem", "id", "idle_timeout", "route")
+    __slots__ = ("_held", "_problem", "_series", "id", "idle_timeout", "route")
 
     def __init__(
         self,
@@ -87,7 +88,7 @@ class ProviderModel:
         self.idle_timeout = idle_timeout
         self._held: Connection | None = None
         self._problem: Failure | None = None
-        self._params: tuple[tuple[Frozen, ...], WireNames, list[Any], list[Any]] | None = None
+        self._series: list[Series] = []
 
     def __repr__(self) -> str:
         return f"ProviderModel({self.id!r})"
@@ -107,6 +108,7 @@ class ProviderModel:
     async def aclose(self) -> None:
         """Give the connections back; those of running streams are closed with them. It can be used again."""
         held, self._held = self._held, None
+        self._series = []
         if held is not None:
             await held.__aexit__(None, None, None)
 
@@ -156,13 +158,14 @@ class ProviderModel:
         held, opened, left = self._held, False, False
         assert held is not None, "a call is streamed by the model that prepared it"
         model = held.model
-        names, params = self._parameters(request)
+        series = self._series_of(request, model)
+        names, params = series.names, series.parameters(request.system)
         missing = lacking(model, self.id, params.native_tools) if params.native_tools else None
         if missing is not None:
             yield Finish("error", missing)
             return
         try:
-            told = _conversation(request, model, names)
+            told = series.told(request.messages)
             asked = self._settings(request, held)
             reading, said = Reading(names), Segments()
             while said.goes_on:
@@ -216,31 +219,16 @@ class ProviderModel:
             }
         return given  # type: ignore[return-value]  # pyright: ignore[reportReturnType]  # open, as ``extra`` is
 
-    def _parameters(self, request: ModelRequest) -> "tuple[WireNames, ModelRequestParameters]":
-        from pydantic_ai.messages import InstructionPart
-        from pydantic_ai.models import ModelRequestParameters
-        from pydantic_ai.tools import ToolDefinition
+    def _series_of(self, request: ModelRequest, model: "Model") -> "Series":
+        """Return the requests that this one goes on with, or begins."""
+        found = next((each for each in self._series if each.has(request, model.system)), None)
+        if found is None:
+            from turnchart.machine.providers.series import Series
 
-        from turnchart.machine.providers.native_tools import native_tools
-
-        if self._params is None or self._params[0] is not request.tools:
-            here = [spec for spec in request.tools if not spec.get("at_provider")]
-            names = WireNames([spec["name"] for spec in here])
-            tools = [
-                ToolDefinition(
-                    name=names.wire(spec["name"]),
-                    description=whole(spec["description"]) or None,
-                    parameters_json_schema=whole_json(plain_json(spec["schema"])),
-                )
-                for spec in here
-            ]
-            whose = self._held.model.system if self._held is not None else ""
-            self._params = (request.tools, names, tools, native_tools(request.tools, whose))
-        _, names, tools, native = self._params
-        system = [InstructionPart(content=whole(request.system))] if request.system.strip() else []
-        return names, ModelRequestParameters(
-            function_tools=list(tools), native_tools=list(native), instruction_parts=system
-        )
+            found = Series(request.tools, request.model, model.system)
+        others = [each for each in self._series if each is not found]
+        self._series = [*others[1 - MOST_SERIES :], found]
+        return found
 
 
 @asynccontextmanager
@@ -259,9 +247,3 @@ async def _closed_in_any_case(manager: "AbstractAsyncContextManager[T]") -> Asyn
             await manager.__aexit__(None, None, None)
             for response in responses:
                 await response.aclose()
-
-
-def _conversation(request: ModelRequest, model: "Model", names: WireNames) -> list[Any]:
-    from turnchart.machine.providers.conversations import to_provider
-
-    return list(to_provider(request.messages, request.model, model.system, names))

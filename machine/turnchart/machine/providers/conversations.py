@@ -8,7 +8,9 @@ would refuse together with the whole conversation goes over in another way: half
 from base64 import b64decode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final, TypeAlias, cast
+from itertools import islice, takewhile
+from operator import is_
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from pydantic import TypeAdapter
 from pydantic_ai import messages as theirs
@@ -40,48 +42,95 @@ def to_provider(
         system: The name of the provider, for signatures that came without more.
         names: What tools are called on the wire.
     """
-    named = names or WireNames()
-    found: list[theirs.ModelMessage] = []
-    asked: list[theirs.ModelRequestPart] = []
-    ids = WireIds()
-    for said in paired(messages):
-        if isinstance(said, AssistantMessage):
-            parts = _without_blanks(list(_answer(said, model, system, named, ids)))
-            if not parts:
-                continue
-            if asked:
-                found.append(theirs.ModelRequest(asked))
-                asked = []
-            found.append(_response(said, parts, model))
-        else:
-            asked.append(_request(said, named, ids))
-    if asked:
-        found.append(theirs.ModelRequest(asked))
-    return found
+    return Conversation(model, system, names).told(tuple(messages))
 
 
-def paired(messages: Iterable[Message]) -> Iterator[Message]:
-    """Yield messages such that the results of an answer's calls follow it, one for each call.
+class Conversation:
+    """A conversation as the provider of one model takes it, kept from request to request.
 
-    A call without a result gets one that says so; a result without a call is left out.
+    Messages are never changed, so those that the request before began with need not be made again: what is
+    new, and where the beginning differs what follows the last answer that both have, is all that a request
+    costs. The arguments are those of ``to_provider``.
     """
-    waiting: dict[str, str] = {}
-    for said in messages:
+
+    __slots__ = ("_asked", "_found", "_ids", "_marks", "_model", "_names", "_said", "_system", "_waiting")
+
+    def __init__(self, model: str, system: str = "", names: WireNames | None = None) -> None:
+        self._model = model
+        self._system = system
+        self._names = names or WireNames()
+        self._ids = WireIds()
+        self._said: list[Message] = []
+        self._found: list[theirs.ModelMessage] = []
+        self._asked: list[theirs.ModelRequestPart] = []
+        """What was said since the last answer."""
+        self._waiting: dict[str, str] = {}
+        """The calls of the last answer that have no result yet: ids and names."""
+        self._marks: list[_Mark] = []
+
+    def told(self, messages: Sequence[Message]) -> list[theirs.ModelMessage]:
+        """Return all of it, for a request with these messages, oldest first."""
+        alike = sum(takewhile(bool, map(is_, self._said, messages)))
+        if alike < len(self._said):
+            self._go_back(alike)
+        for said in islice(messages, len(self._said), None):
+            self._take(said)
+        asked = [*self._asked, *self._without_result()]
+        return [*self._found, theirs.ModelRequest(asked)] if asked else list(self._found)
+
+    def _take(self, said: Message) -> None:
+        """Take the next message. A call without a result gets one that says so, a result needs a call."""
+        self._said.append(said)
         if isinstance(said, ToolResultMessage):
-            if waiting.pop(said.call_id, None) is not None:
-                yield said
-            continue
-        yield from _closed(waiting)
-        waiting = {}
+            if self._waiting.pop(said.call_id, None) is not None:
+                self._asked.append(_request(said, self._names, self._ids))
+            return
+        self._asked += self._without_result()
+        self._waiting = {}
         if isinstance(said, AssistantMessage):
-            waiting = {call.id: call.name for call in said.tool_calls}
-        yield said
-    yield from _closed(waiting)
+            self._answered(said)
+        else:
+            self._asked.append(_request(said, self._names, self._ids))
+
+    def _answered(self, said: AssistantMessage) -> None:
+        self._waiting = _calls(said)
+        parts = _without_blanks(list(_answer(said, self._model, self._system, self._names, self._ids)))
+        if not parts:
+            return
+        if self._asked:
+            self._found.append(theirs.ModelRequest(self._asked))
+            self._asked = []
+        self._found.append(_response(said, parts, self._model))
+        self._marks.append(_Mark(len(self._said), len(self._found), self._ids.count))
+
+    def _without_result(self) -> list[theirs.ModelRequestPart]:
+        return [
+            _request(ToolResultMessage(id, name, NO_RESULT, is_error=True), self._names, self._ids)
+            for id, name in self._waiting.items()
+        ]
+
+    def _go_back(self, count: int) -> None:
+        """Forget all that follows the last answer among the first ``count`` messages."""
+        while self._marks and self._marks[-1].said > count:
+            self._marks.pop()
+        mark = self._marks[-1] if self._marks else _Mark(0, 0, 0)
+        del self._said[mark.said :], self._found[mark.found :]
+        self._ids.forget(mark.ids)
+        self._asked = []
+        last = self._said[-1] if self._said else None
+        self._waiting = _calls(last) if isinstance(last, AssistantMessage) else {}
 
 
-def _closed(waiting: Mapping[str, str]) -> Iterator[Message]:
-    for id, name in waiting.items():
-        yield ToolResultMessage(id, name, NO_RESULT, is_error=True)
+class _Mark(NamedTuple):
+    """Where an answer ends: how many messages, of ours and of theirs, and how many ids there are by then."""
+
+    said: int
+    found: int
+    ids: int
+
+
+def _calls(said: AssistantMessage) -> dict[str, str]:
+    return {call.id: call.name for call in said.tool_calls}
 
 
 # -- what is said to the model ------------------------------------------------------------------------

@@ -42,20 +42,38 @@ class WireNames:
 class WireIds:
     """The ids of the calls of one conversation, oldest first: no two are the same, as some models have it."""
 
-    __slots__ = ("_now", "_used")
+    __slots__ = ("_now", "_order", "_used")
 
     def __init__(self) -> None:
         self._now: dict[str, str] = {}
         self._used: set[str] = set()
+        self._order: list[tuple[str, str, str | None]] = []
+        """The calls in their order: their ids, here and on the wire, and what the first meant before."""
+
+    @property
+    def count(self) -> int:
+        """How many calls there were."""
+        return len(self._order)
 
     def call(self, id: str) -> str:
         """Return the id of a call."""
         known = wire_id(id)
         if known in self._used:
             known = f"call_{_digest(f'{len(self._used)} {id}', 24)}"
+        self._order.append((id, known, self._now.get(id)))
         self._used.add(known)
         self._now[id] = known
         return known
+
+    def forget(self, count: int) -> None:
+        """Forget all calls behind the first ``count``."""
+        while len(self._order) > count:
+            id, known, before = self._order.pop()
+            self._used.discard(known)
+            if before is None:
+                del self._now[id]
+            else:
+                self._now[id] = before
 
     def result(self, id: str) -> str:
         """Return the id of a result, which is that of the last call with it."""

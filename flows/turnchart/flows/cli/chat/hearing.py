@@ -9,7 +9,8 @@ from turnchart.flows.cli.chat.transcript import Transcript
 from turnchart.flows.cli.words import (
     SHORT,
     arguments,
-    failure,
+    attempted,
+    ended,
     hook_result,
     one_line,
     only_wrote,
@@ -122,7 +123,7 @@ class Hearing:
                 self._say(f"  {line}", "dim")
 
     def _attempt(self, data: Mapping[str, Any]) -> None:
-        self._say(f"  request failed: {failure(data.get('failure') or {'message': 'cut off'})}", "bad")
+        self._say(f"  request failed: {attempted(data)}", "bad")
 
     def _retry(self, data: Mapping[str, Any]) -> None:
         self._say(f"  {retry(data)}", "slow")
@@ -136,8 +137,7 @@ class Hearing:
     def _ended(self, data: Mapping[str, Any]) -> None:
         self._transcript.note("")
         if data["reason"] != "completed":
-            steps = f"{data['steps']} {'step' if data['steps'] == 1 else 'steps'}"
-            self._say(f"  turn {data['turn']} {data['reason']} after {steps}", "bad")
+            self._say(f"  turn {data['turn']} {ended(data)}", "bad")
         self._say("")
 
 
