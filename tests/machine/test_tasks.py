@@ -1,5 +1,6 @@
 """The task of a wake: what it raises ends its group, and who cancels the program around an agent stops it."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 
 import anyio
@@ -38,6 +39,22 @@ async def test_what_it_raises_ends_its_group() -> None:
     with pytest.raises(ExceptionGroup) as caught:
         await live()
     assert [repr(each) for each in caught.value.exceptions] == ["LookupError('lost')"]
+
+
+@pytest.mark.skipif(not hasattr(asyncio, "eager_task_factory"), reason="Python 3.12 has it first")
+async def test_it_does_not_run_within_the_call_that_starts_it() -> None:
+    if anyio.get_cancelled_exc_class() is not asyncio.CancelledError:
+        return
+    loop = asyncio.get_running_loop()
+    before = loop.get_task_factory()
+    loop.set_task_factory(asyncio.eager_task_factory)  # type: ignore[attr-defined,unused-ignore]  # as above
+    try:
+        async with Agent(ScriptedModel(["a"])) as agent:
+            agent.follow_up("x")
+            assert agent.state is State.CLAIMING
+            await agent.idle()
+    finally:
+        loop.set_task_factory(before)
 
 
 # -- the program around an agent is cancelled -------------------------------------------------------
