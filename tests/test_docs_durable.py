@@ -48,7 +48,7 @@ def test_the_program_asks_the_worker(tmp_path: Path) -> None:
             try:
                 assert worker.stderr.readline().startswith("working on turns of reviewer")
                 asked = subprocess.run(
-                    [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60,
+                    [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=240,
                     env=path | {"AGENTS": dsn},
                 )  # fmt: skip
             finally:

@@ -240,7 +240,7 @@ def test_a_newer_format_and_another_encoding_are_refused(running: Server) -> Non
 
 
 def test_a_session_has_an_id(dsn: str) -> None:
-    for id in ("", "a\0b"):
+    for id in ("", "a\0b", "a\ud800b", "x" * 1001):
         with pytest.raises(SessionError, match="is named by its id"):
             PostgresStore(dsn, id)
 

@@ -39,6 +39,14 @@ def test_the_row_of_a_worker_stays_for_those_who_take_its_turns_over(dsn: str) -
         assert one.execute("SELECT key FROM turnchart.writers WHERE key = %s", (key,)).fetchall() == [(key,)]
 
 
+def test_who_becomes_a_worker_has_a_lease_from_then_on(dsn: str) -> None:
+    other = Database(dsn)
+    with Database(dsn).used() as db, other.used():
+        key = db.be_writer()
+        db.beat(key, db.name, -1)
+        assert other.dead(1) == [key]
+
+
 def test_many_may_make_the_tables_at_once(running: Server) -> None:
     dsn, failed = running.dsn(), list[Exception]()
 

@@ -308,8 +308,8 @@ def test_a_database_that_another_program_makes_meanwhile_is_left_alone(path: Pat
     ("change", "error", "what"),
     [
         ("UPDATE meta SET version = 2", SessionError, r"newer Turnchart \(format 2, this one reads"),
-        ("UPDATE meta SET version = 'x'", SessionCorrupt, "does not say which format it has"),
-        ("DELETE FROM meta", SessionCorrupt, "does not say which format it has"),
+        ("UPDATE meta SET version = 'x'", SessionCorrupt, "not say which format it has.*; restore a copy"),
+        ("DELETE FROM meta", SessionCorrupt, "not say which format it has.*; restore a copy"),
         ("DELETE FROM entries WHERE seq = 1", SessionCorrupt, "entry 1: seq 2 stands where 1 belongs"),
         ("UPDATE entries SET line = '{]' WHERE seq = 1", SessionCorrupt, "session one, entry 1: no valid"),
         ("UPDATE entries SET line = '{}' WHERE seq = 1", SessionCorrupt, "entry 1: no entry: it lacks 'seq'"),

@@ -25,6 +25,10 @@ from turnchart.machine.verify import verify
 ROOT = Path(__file__).resolve().parents[2]
 LEASE = 1.0
 """Seconds after which a worker of the trials counts as dead."""
+PATIENCE = 90.0
+"""Seconds that a trial waits for what happens soon where the machine has nothing else to do."""
+ENDED = "\0"
+"""Stands behind the last line of a process."""
 
 
 class Process:
@@ -33,7 +37,7 @@ class Process:
     def __init__(self, dsn: str, **given: Any) -> None:
         options = {
             "store": "", "hold": "", "version": "1", "flow": "agent", "pause": 0.0, "count": 20, "marks": "",
-            "notes": True,
+            "notes": True, "waits": False,
         }  # fmt: skip
         options |= {"dsn": dsn, "lease": LEASE} | given
         search = os.pathsep.join([str(ROOT), *(entry for entry in sys.path if entry)])
@@ -49,12 +53,17 @@ class Process:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             self._lines.put(line.rstrip("\n"))
+        self._lines.put(ENDED)
 
-    def says(self, line: str, within: float = 30) -> None:
+    def says(self, line: str, within: float = PATIENCE) -> None:
         """Wait until it says this."""
-        until = time.monotonic() + within
-        while self._lines.get(timeout=max(0.01, until - time.monotonic())) != line:
-            pass
+        until, said = time.monotonic() + within, ""
+        while said != line:
+            assert said != ENDED, f"it ended before it said {line!r}"
+            try:
+                said = self._lines.get(timeout=max(0.01, until - time.monotonic()))
+            except queue.Empty:
+                raise AssertionError(f"it never said {line!r}") from None
 
     def send(self, number: int) -> None:
         """Send it a signal."""
@@ -92,6 +101,12 @@ def prepare(dsn: str) -> None:
     """Make the table of deeds."""
     with psycopg.connect(dsn, autocommit=True) as db:
         db.execute(DEEDS)
+
+
+def go(dsn: str) -> None:
+    """Let the tools go on that wait."""
+    with psycopg.connect(dsn, autocommit=True) as db:
+        db.execute("INSERT INTO deeds (what) VALUES ('go')")
 
 
 def deeds(dsn: str, what: str, session: str | None = None) -> Counter[tuple[str, str]]:

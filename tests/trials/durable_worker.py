@@ -51,6 +51,10 @@ class Nobody:
     def note(self, what: str, session: str, key: str) -> None:
         """Do nothing."""
 
+    def may_go(self) -> bool:
+        """Tell whether tools that wait for a word may go on."""
+        return True
+
 
 class Deeds(Nobody):
     """Writes down what is done to the world."""
@@ -71,6 +75,10 @@ class Deeds(Nobody):
                 self._db.close()
             else:
                 return
+
+    def may_go(self) -> bool:
+        """Tell whether somebody said ``go``."""
+        return self._db.execute("SELECT FROM deeds WHERE what = 'go'").rowcount > 0
 
 
 class Model:
@@ -126,12 +134,14 @@ def _plan(request: ModelRequest) -> tuple[list[Any], int]:
     return ["ok"], done
 
 
-def tools(deeds: Nobody, pause: float) -> list[Any]:
-    """Return the tools, which write down when they begin and end."""
+def tools(deeds: Nobody, pause: float, *, waits: bool) -> list[Any]:
+    """Return the tools, which write down when they begin and end; they may wait for ``go``."""
 
     async def act(ctx: ToolContext) -> str:
         deeds.note("began", ctx.session_id, ctx.key)
         await asyncio.sleep(pause)
+        while waits and not deeds.may_go():  # noqa: ASYNC110  # it is said in the database
+            await asyncio.sleep(0.02)
         deeds.note("done", ctx.session_id, ctx.key)
         return ctx.key
 
@@ -175,11 +185,11 @@ def hooks_of(point: str, marks: str) -> dict[str, list[Any]]:
 
 async def work(
     dsn: str, store: str, hold: str, lease: float, version: str, pause: float, count: int, marks: str,
-    *, notes: bool, flow: str,
+    *, notes: bool, waits: bool, flow: str,
 ) -> None:  # fmt: skip
     """Work until killed."""
     deeds = Deeds(dsn) if notes else Nobody()
-    known = tools(deeds, pause)
+    known = tools(deeds, pause, waits=waits)
 
     def make(session: Session) -> Agent:
         return Agent(

@@ -55,6 +55,8 @@ MOMENT = 0.002
 """Seconds that a pause takes at most."""
 PATIENCE = 120
 """Seconds in which an era must be over."""
+LEAST = 6
+"""So many eras there are at least, so that three thirds of them can be compared."""
 KINDS = ("memory", "jsonl", "sqlite")
 RETRY = RetryPolicy(max_attempts=3, base_delay=MOMENT)
 
@@ -310,11 +312,11 @@ def held() -> dict[str, int]:
 
 
 async def soak(seed: str, seconds: float, agents: int) -> None:
-    """Let era follow era until the time is over."""
+    """Let era follow era until the time is over, and there are enough to be compared."""
     complaints = Complaints()
     end, number = time.monotonic() + seconds, 0
     before = len(anyio.get_running_tasks())
-    while time.monotonic() < end:
+    while time.monotonic() < end or number < LEAST:
         turns = await era(number, seed, agents)
         left = len(anyio.get_running_tasks()) - before
         assert not left, f"{left} tasks are left: {anyio.get_running_tasks()[:5]}"

@@ -73,7 +73,7 @@ class Screen:
 
     def until(self, text: str, count: int = 1) -> str:
         """Wait until a text stands there so many times."""
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while (seen := self.text).count(text) < count:
             assert time.monotonic() < deadline, seen
             time.sleep(0.05)

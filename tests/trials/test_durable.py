@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Generator
 from contextlib import AsyncExitStack
+from functools import partial
 from inspect import isawaitable
 from pathlib import Path
 from random import Random
@@ -17,12 +18,23 @@ from typing import Any
 import psycopg
 import pytest
 from tests.machine.postgres_server import Server, binaries, server
-from tests.trials.durable import LEASE, Process, deeds, opened, prepare, results, told, workers
+from tests.trials.durable import (
+    LEASE,
+    PATIENCE,
+    Process,
+    deeds,
+    go,
+    opened,
+    prepare,
+    results,
+    told,
+    workers,
+)
 from tests.trials.durable_worker import POINTS
 
 pytest.importorskip("dbos")
 
-from turnchart.machine.durable import DurableAgent, DurableTurn
+from turnchart.machine.durable import DurableAgent, DurableTurn, opening
 
 pytestmark = [
     pytest.mark.slow,
@@ -34,6 +46,10 @@ FULL = os.environ.get("TURNCHART_TRIALS") == "full"
 SEED = os.environ.get("TURNCHART_SEED", "0")
 PLAN = json.dumps([["look", "look", "pay"], {"fail": ["look"]}, "the end"])
 """Tools beside each other and alone, a request that fails once, and a last word."""
+TRIES = 4
+"""So often it is tried how quickly something goes."""
+SLACK = 15
+"""Seconds that a busy machine may take to find a dead worker, and to open what it left."""
 
 
 @pytest.fixture(scope="module")
@@ -59,8 +75,8 @@ def store(request: pytest.FixtureRequest, dsn: str, tmp_path: Path) -> str:
     return f"sqlite:{tmp_path / 'turns.db'}"
 
 
-async def soon(turn: "asyncio.Task[DurableTurn]", within: float = 40) -> DurableTurn:
-    return await asyncio.wait_for(turn, within)
+async def soon(turn: "asyncio.Task[DurableTurn]") -> DurableTurn:
+    return await asyncio.wait_for(turn, PATIENCE)
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +92,7 @@ def undisturbed(running: Server, tmp_path_factory: pytest.TempPathFactory) -> st
     with workers() as ones:
         ones.append(Process(dsn, marks=str(marks)))
         ones[0].says("ready")
-        asyncio.run(asyncio.wait_for(play(), 40))
+        asyncio.run(asyncio.wait_for(play(), PATIENCE))
     return marks.read_text("utf-8")
 
 
@@ -97,13 +113,15 @@ async def test_a_worker_is_killed_in_a_state(
             other = Process(dsn, store=store, marks=str(marks))
             running.append(other)
             other.says("ready")
+            first = writers(store, "s")
             held.kill()
             killed = time.monotonic()
-            came = await soon(turn)
+            await until(lambda: writers(store, "s") > first)
             took = time.monotonic() - killed
+            came = await soon(turn)
     assert came.ok, came
     assert came.text.strip() == "the end"
-    assert took < LEASE + 5, f"taken over and finished only after {took:.1f} s"
+    assert took < LEASE + SLACK, f"taken over only after {took:.1f} s"
     session = opened(store, "s")
     assert told(session) == [PLAN]
     again = {key for key, count in deeds(dsn, "answered").items() if count > 1 and key in before}
@@ -118,12 +136,12 @@ async def test_a_worker_is_killed_in_a_state(
 
 async def test_an_unsafe_tool_asks_before_it_runs_again(dsn: str, store: str) -> None:
     with workers() as running:
-        first = Process(dsn, store=store, pause=30)
+        first = Process(dsn, store=store, waits=True)
         running.append(first)
         first.says("ready")
         async with DurableAgent(store, "s") as agent:
             turn = asyncio.create_task(agent.prompt(json.dumps([["shoot"], "done"])))
-            await until(lambda: sum(deeds(dsn, "began").values()) == 1, within=60)
+            await until(lambda: sum(deeds(dsn, "began").values()) == 1)
             first.kill()
             running.append(Process(dsn, store=store))
             asked = await until(agent.questions)
@@ -140,34 +158,53 @@ async def test_an_unsafe_tool_asks_before_it_runs_again(dsn: str, store: str) ->
 
 
 async def test_somebody_else_steers_and_aborts_within_a_second(dsn: str, store: str) -> None:
+    took: dict[str, list[float]] = {"steer": [], "abort": []}
     with workers() as running:
-        worker = Process(dsn, store=store, pause=0.3)
+        worker = Process(dsn, store=store, waits=True)
         running.append(worker)
         worker.says("ready")
         async with DurableAgent(store, "s") as asks, DurableAgent(store, "s") as third:
             turn = asyncio.create_task(asks.prompt(json.dumps([["look"], "one two three four", "end"])))
             await until(lambda: deeds(dsn, "began"))
-            await third.steer("be quick")
+            for number in range(TRIES):
+                sent = time.monotonic()
+                await third.steer(f"be quick {number}")
+                await until(partial(waiting, store, f"be quick {number}"), pause=0.01)
+                took["steer"].append(time.monotonic() - sent)
+            go(dsn)
             assert (await soon(turn)).ok
-            turn = asyncio.create_task(asks.prompt(json.dumps([["long"], "never"])))
-            await until(lambda: len(deeds(dsn, "began")) == 2)
-            waits = await third.follow_up('["not any more"]')
-            sent = time.monotonic()
-            await third.abort("enough")
-            came = await soon(turn)
-            took = time.monotonic() - sent
-            assert (came.reason, took < 1) == ("aborted", True), (came, took)
-            assert (await third.result(waits)).reason == "discarded"
+            for number in range(TRIES):
+                turn = asyncio.create_task(asks.prompt(json.dumps([["long"], "never"])))
+                await until(partial(begun, dsn, number + 2))
+                waits = await third.follow_up('["not any more"]')
+                sent = time.monotonic()
+                await third.abort("enough")
+                assert (await soon(turn)).reason == "aborted"
+                took["abort"].append(time.monotonic() - sent)
+                assert (await third.result(waits)).reason == "discarded"
             assert (await asks.prompt('["on we go"]')).text.strip() == "on we go"
+    # What a machine does that is busy with other things says nothing; the quickest time is what it takes.
+    assert all(min(times) < 1 for times in took.values()), took
     session = opened(store, "s")
-    assert told(session)[1] == "be quick"
-    steered = next(e for e in session.entries if e.type == "user/message" and e.data["step"] > 1)
-    assert steered.data["turn"] == 1, "it reached the turn that ran"
+    assert told(session)[1 : TRIES + 1] == [f"be quick {number}" for number in range(TRIES)]
+    steered = [e for e in session.entries if e.type == "user/message" and e.data["step"] > 1]
+    assert [e.data["turn"] for e in steered] == [1] * TRIES, "they reached the turn that ran"
+
+
+def begun(dsn: str, count: int) -> bool:
+    """Tell whether so many calls have begun."""
+    return len(deeds(dsn, "began")) == count
+
+
+def waiting(store: str, text: str) -> bool:
+    """Tell whether a message is in the inbox of the session."""
+    queued = opened(store, "s").inbox.queued()
+    return any(said.text == text for items in queued for item in items for said in item.messages)
 
 
 async def test_a_stopped_worker_cannot_write_when_it_goes_on(dsn: str, store: str) -> None:
     with workers() as running:
-        first = Process(dsn, store=store, pause=0.5)
+        first = Process(dsn, store=store, waits=True)
         running.append(first)
         first.says("ready")
         async with DurableAgent(store, "s") as agent:
@@ -178,9 +215,10 @@ async def test_a_stopped_worker_cannot_write_when_it_goes_on(dsn: str, store: st
             running.append(second)
             second.says("ready")
             await until(lambda: sum(deeds(dsn, "began").values()) == 2)
+            go(dsn)
             first.thaw()
             assert (await soon(turn)).ok
-            assert (await agent.prompt('["again"]')).ok
+            assert (await soon(asyncio.create_task(agent.prompt('["again"]')))).ok
             await asyncio.sleep(2 * LEASE)
     session = opened(store, "s")
     assert sum(deeds(dsn, "began").values()) == 2
@@ -202,7 +240,7 @@ async def test_the_server_is_restarted_amid_turns(dsn: str, running: Server) -> 
             await asyncio.sleep(0.5)
             await asyncio.to_thread(running.start)
             for turn in turns:
-                assert (await soon(turn, 60)).ok
+                assert (await soon(turn)).ok
     for id in ("s0", "s1"):
         session = opened(dsn, id)
         assert len(results(session)) == 12
@@ -211,7 +249,7 @@ async def test_the_server_is_restarted_amid_turns(dsn: str, running: Server) -> 
 
 async def test_a_turn_ends_with_the_version_it_began_with(dsn: str) -> None:
     with workers() as running:
-        old = Process(dsn, version="1", pause=2.0)
+        old = Process(dsn, version="1", waits=True)
         running.append(old)
         old.says("ready")
         async with DurableAgent(dsn, "s") as agent, DurableAgent(dsn, "t") as other:
@@ -243,14 +281,13 @@ async def test_flows_of_one_database_have_versions_of_their_own(dsn: str, store:
 
 async def test_the_next_prompt_waits_for_the_version_of_an_open_turn(dsn: str, store: str) -> None:
     with workers() as running:
-        old = Process(dsn, store=store, version="1", pause=1.0)
+        old = Process(dsn, store=store, version="1", waits=True)
         running.append(old)
         old.says("ready")
         async with DurableAgent(store, "s") as agent, DurableAgent(store, "t") as other:
             turn = asyncio.create_task(agent.prompt(json.dumps([["look"], "old end"])))
             await until(lambda: deeds(dsn, "began", "s"))
-            later = asyncio.create_task(agent.prompt('["later"]'))
-            await asyncio.sleep(0.2)
+            later = asyncio.create_task(agent.result(await agent.follow_up('["later"]')))
             old.kill()
             before = deeds(dsn, "answered", "s")
             new = Process(dsn, store=store, version="2")
@@ -276,13 +313,16 @@ async def test_two_workers_share_many_sessions(dsn: str, store: str) -> None:
         running += [Process(dsn, store=store, pause=0.05, count=5) for _ in range(2)]
         for each in running:
             each.says("ready")
-        await load(store, SESSIONS, TURNS)
-    pids = {pid for (pid,) in rows(dsn, "SELECT DISTINCT pid FROM deeds")}
-    assert len(pids) == 2, "one worker did all the work"
-    whole(dsn, store, SESSIONS, TURNS)
+        asked, began = 0, time.monotonic()
+        while len(pids := {pid for (pid,) in rows(dsn, "SELECT DISTINCT pid FROM deeds")}) < 2:
+            assert time.monotonic() - began < PATIENCE, f"worker {pids} did all the work"
+            await load(store, SESSIONS, TURNS, first=asked)
+            asked += TURNS
+    whole(dsn, store, SESSIONS, asked)
 
 
-async def test_workers_are_killed_at_random_under_load(dsn: str, store: str) -> None:
+@pytest.mark.timeout(3600 if FULL else 300)  # a hundred workers are started, one after the other
+async def test_workers_are_killed_and_stopped_at_random_under_load(dsn: str, store: str) -> None:
     random = Random(SEED)
     kills, sessions, turns = (100, 40, 10) if FULL else (4, 12, 4)
     asked = turns
@@ -291,13 +331,18 @@ async def test_workers_are_killed_at_random_under_load(dsn: str, store: str) -> 
         for each in running:
             each.says("ready")
         working = asyncio.create_task(load(store, sessions, turns, within=1800))
-        for _ in range(kills):
+        for kill in range(kills):
             if working.done():
                 await working
                 working = asyncio.create_task(load(store, sessions, turns, first=asked, within=1800))
                 asked += turns
             await asyncio.sleep(random.uniform(0, 1.5))
             victim = random.randrange(2)
+            if kill % 4 == 3:  # it is silent for so long that it may count as dead, and goes on
+                running[victim].freeze()
+                await asyncio.sleep(random.uniform(0.5, 2.5) * LEASE)
+                running[victim].thaw()
+                continue
             running[victim].kill()
             running[victim] = Process(dsn, store=store, pause=0.02)
             running[victim].says("ready")
@@ -341,9 +386,16 @@ def rows(dsn: str, sql: str) -> list[tuple[Any, ...]]:
         return db.execute(sql.encode()).fetchall()
 
 
-async def until(ask: Callable[[], Any], within: float = 30) -> Any:
+def writers(store: str, session: str) -> int:
+    """Return how often a session has got a writer."""
+    with opening.opened(store).used() as db:
+        found = db.execute("SELECT epoch FROM turnchart.sessions WHERE id = %s", (session,)).fetchone()
+    return int(found[0]) if found else 0
+
+
+async def until(ask: Callable[[], Any], pause: float = 0.05) -> Any:
     """Wait until this is true, and return what it gave."""
-    end = time.monotonic() + within
+    end = time.monotonic() + PATIENCE
     while True:
         found = ask()
         if isawaitable(found):
@@ -351,4 +403,4 @@ async def until(ask: Callable[[], Any], within: float = 30) -> Any:
         if found:
             return found
         assert time.monotonic() < end, "it never came"
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(pause)

@@ -33,7 +33,7 @@ def turnchart(*arguments: str, cwd: Path) -> "subprocess.Popen[str]":
 def done(*arguments: str, cwd: Path) -> str:
     """Run a command that has to succeed, and return what it wrote."""
     with turnchart(*arguments, cwd=cwd) as process:
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=240)
     assert process.returncode == 0, f"turnchart {' '.join(arguments)}: {out}{err}"
     return out
 

@@ -20,8 +20,6 @@ SEED = os.environ.get("TURNCHART_SEED", "0")
 ROOT = Path(__file__).resolve().parents[2]
 AGENTS = 1_000 if FULL else 50
 SECONDS = {"asyncio": 600, "trio": 120} if FULL else {"asyncio": 10, "trio": 10}
-LEAST = 6
-"""So many eras there are at least, so that three thirds of them can be compared."""
 GROWTH = 0.03
 """What the process may hold more in the last third of the eras than in the second; the first warms it up.
 
@@ -47,7 +45,7 @@ def eras(loop: str) -> list[dict[str, int]]:
 def test_many_agents_leave_nothing_behind(loop: str) -> None:
     found = eras(loop)
     third = len(found) // 3
-    assert len(found) >= LEAST, f"the machine is too slow: {len(found)} eras in {SECONDS[loop]} s"
+    assert third >= 2, "a third has to be more than one"
     for what in ("blocks", "bytes"):
         before = median(each[what] for each in found[third : 2 * third])
         after = median(each[what] for each in found[-third:])

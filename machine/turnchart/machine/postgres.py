@@ -32,6 +32,21 @@ _KEEP: Final = """
     ON CONFLICT (session, key) DO UPDATE SET line = excluded.line"""
 
 
+LONGEST: Final = 1000
+"""Bytes that the id of a session takes at most; Postgres finds no row by a longer one."""
+NO_ID: Final = (
+    "a session is named by its id, a text of 1 to 1000 bytes in UTF-8 without NUL, and {!r:.80} is none"
+)
+
+
+def is_id(id: str) -> bool:
+    """Tell whether a session in a database can be called so."""
+    try:
+        return 0 < len(id.encode()) <= LONGEST and "\0" not in id
+    except UnicodeEncodeError:  # half of a surrogate pair
+        return False
+
+
 class PostgresStore:
     """One session of a Postgres database.
 
@@ -41,15 +56,15 @@ class PostgresStore:
         shared: The connection to use; None: that of the process.
 
     Raises:
-        SessionError: If psycopg is not installed, or ``id`` is empty.
+        SessionError: If psycopg is not installed, or ``id`` is none.
     """
 
     durability: Durability = "flush"
     dropped = ""
 
     def __init__(self, dsn: str, id: str, shared: Database | None = None) -> None:
-        if not id or "\0" in id:
-            raise SessionError(f"a session in Postgres is named by its id, and {id!r} is none")
+        if not is_id(id):
+            raise SessionError(NO_ID.format(id))
         self.id = id
         self._database: Database = shared or database(dsn)
         self._epoch: int | None = None

@@ -66,7 +66,7 @@ _CLAIM: Final[LiteralString] = f"""
     RETURNING epoch, entries"""
 _BEAT: Final = """
     INSERT INTO turnchart.writers AS w (key, name, lease) VALUES (%s, %s, %s * interval '1 s')
-    ON CONFLICT (key) DO UPDATE SET seen = clock_timestamp()"""
+    ON CONFLICT (key) DO UPDATE SET seen = clock_timestamp(), lease = excluded.lease"""
 _DEAD: Final = """
     SELECT key FROM turnchart.writers
     WHERE lease IS NOT NULL AND seen + lease < clock_timestamp() AND key <> %s
@@ -78,8 +78,9 @@ _STILL: Final = """
     SELECT FROM turnchart.writers
     WHERE key = %s AND seen + lease < clock_timestamp() FOR UPDATE SKIP LOCKED"""
 _SETTLE: Final = """
-    WITH settled AS (UPDATE turnchart.wishes SET result = %s, done = coalesce(done, now()) WHERE id = %s
-        RETURNING id)
+    WITH mine AS (SELECT FROM turnchart.sessions WHERE id = %s AND epoch = %s FOR SHARE),
+        settled AS (UPDATE turnchart.wishes SET result = %s, done = coalesce(done, now())
+            WHERE id = %s AND EXISTS (SELECT FROM mine) RETURNING id)
     SELECT pg_notify(%s, %s) FROM settled"""
 _WRITE: Final = """
     WITH given AS (SELECT * FROM unnest(%s::text[], %s::bigint[], %s::integer[], %s::integer[], %s::float8[])
@@ -268,9 +269,20 @@ class Database:
         args = chain(_columns(heads, 5), _columns(rows, 5), _columns(kept, 3), _columns(done, 2))
         return {id for (id,) in self.execute(_WRITE, tuple(args)).fetchall()}
 
-    def settle(self, id: int, result: str, channel: str, told: str) -> None:
-        """Say what a wish came to, and tell whoever listens."""
-        self.execute(_SETTLE, (result, id, channel, told))
+    def settle(self, id: int, result: str, channel: str, told: str, writer: tuple[str, int]) -> bool:
+        """Say what a wish came to, and tell whoever listens.
+
+        Args:
+            id: Of the wish.
+            result: What it came to.
+            channel: Where it is told.
+            told: What is told.
+            writer: The session, and the number of its writer.
+
+        Returns:
+            Whether that is the writer still; else nothing is said.
+        """
+        return self.execute(_SETTLE, (*writer, result, id, channel, told)).rowcount == 1
 
     def tell(self, channel: str, payload: str) -> None:
         """Tell whoever listens."""

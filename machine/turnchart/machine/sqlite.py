@@ -473,7 +473,7 @@ def _is_store(db: sqlite3.Connection, path: Path) -> bool:
         raise SessionCorrupt(f"{path} is a SQLite file of another program: it has no tables of Turnchart")
     [(version,)] = db.execute("SELECT max(version) FROM meta")
     if type(version) is not int or version < 1:
-        raise SessionCorrupt(f"{path} does not say which format it has: its table `meta` was changed")
+        raise SessionCorrupt(f"{path} does not say which format it has: `meta` was changed; restore a copy")
     if version > VERSION:
         raise SessionError(
             f"{path} was written by a newer Turnchart (format {version}, this one reads up to {VERSION});"

@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 
 from turnchart.machine import Agent
+from turnchart.machine.driver import first_error
 from turnchart.machine.durable import Worker, attending, mailbox
 from turnchart.machine.durable.attending import Attending
 from turnchart.machine.durable.grouped import Group, GroupedStore
@@ -29,6 +30,18 @@ class Makes:
     def __call__(self, session: Session) -> Agent:
         assert self.how is not None
         return self.how(session)
+
+
+class Stand:
+    """A hook that stands still until it may go on."""
+
+    def __init__(self) -> None:
+        self.reached, self.go = asyncio.Event(), asyncio.Event()
+
+    async def __call__(self, payload: object) -> None:
+        del payload
+        self.reached.set()
+        await self.go.wait()
 
 
 @pytest.fixture(scope="module")
@@ -50,10 +63,18 @@ class Journal:
         return await body()
 
 
+async def _alone(work: Callable[[], Awaitable[Any]]) -> Any:
+    try:
+        return await work()
+    except BaseExceptionGroup as many:
+        raise first_error(many) from None
+
+
 class Desk:
     """One session in a file, where a worker would work on it."""
 
     def __init__(self, path: Path) -> None:
+        self.path = path
         self.db = SqliteDatabase(str(path))
         self.db.lease = 60
         self.db.enter()
@@ -82,17 +103,35 @@ class Desk:
         (text,) = self.db.execute(sql, (wish,)).fetchone()
         return text and json.loads(text)
 
-    def begin(self, make: Callable[[Session], Agent], ticket: int) -> tuple[Attending, asyncio.Task[Any]]:
-        """Work on the session until the turn of this number is over, or it is left."""
+    def store(self) -> GroupedStore:
+        """Become the writer of the session."""
         store = GroupedStore(self.db, "s", self._group)
         store.lock()
+        return store
+
+    def attend(self, make: Callable[[Session], Agent]) -> Attending:
+        """Become the writer of the session, and read it."""
 
         async def tell(session: str, pieces: list[str]) -> None:
             del session, pieces
 
-        worker = cast("Any", SimpleNamespace(about=None, tell=tell))
-        at_work = Attending(worker, store, make, LastingSession(store))
-        return at_work, asyncio.create_task(at_work.work(ticket, mailbox.open_wishes(self.db, "s")))
+        store = self.store()
+        worker = cast("Any", SimpleNamespace(about=None, tell=tell, unpin=print))
+        return Attending(worker, store, make, LastingSession(store))
+
+    def work(self, at_work: Attending, ticket: int) -> asyncio.Task[Any]:
+        """Work on the session until the turn of this number is over, or it is left."""
+        wishes = mailbox.open_wishes(self.db, "s")
+        return asyncio.create_task(_alone(lambda: at_work.work(ticket, wishes)))
+
+    def begin(self, make: Callable[[Session], Agent], ticket: int) -> tuple[Attending, asyncio.Task[Any]]:
+        """Do both."""
+        at_work = self.attend(make)
+        return at_work, self.work(at_work, ticket)
+
+    def lose(self) -> None:
+        """Be silent for so long that others may take the session over."""
+        self.db.part(self.db.key)
 
     async def leave(self, at_work: Attending, working: "asyncio.Task[Any]") -> None:
         """Leave the session as a worker does that ends."""
@@ -112,5 +151,13 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     """Let a session be worked on without a worker."""
     monkeypatch.setattr(attending, "dbos", lambda: SimpleNamespace(DBOS=Journal))
     one = Desk(tmp_path / "turns.db")
+    yield one
+    one.close()
+
+
+@pytest.fixture
+def other(desk: Desk) -> Iterator[Desk]:
+    """Let another process work on the same session."""
+    one = Desk(desk.path)
     yield one
     one.close()

@@ -5,17 +5,20 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import psycopg
 import pytest
 
 pytest.importorskip("dbos")
 
-from tests.machine.durable.conftest import Desk, Makes
+from tests.machine.durable.conftest import Desk, Makes, Stand
 
 from turnchart.machine import Agent, Permissions, Queues, Reply, ScriptedModel, ToolCall, tool
-from turnchart.machine.durable import DurableAgent
+from turnchart.machine.durable import DurableAgent, attending
 from turnchart.machine.durable.attending import portions
 from turnchart.machine.durable.mailbox import LARGEST
 from turnchart.machine.entries import Entry
+from turnchart.machine.errors import SessionLocked
+from turnchart.machine.points import Reject
 from turnchart.machine.session import Session, info
 from turnchart.machine.verify import verify
 
@@ -38,18 +41,6 @@ def test_pieces_are_told_in_portions_that_fit() -> None:
 async def add(a: int, b: int) -> int:
     """Add."""
     return a + b
-
-
-class Stand:
-    """A hook that stands still until it may go on."""
-
-    def __init__(self) -> None:
-        self.reached, self.go = asyncio.Event(), asyncio.Event()
-
-    async def __call__(self, payload: object) -> None:
-        del payload
-        self.reached.set()
-        await self.go.wait()
 
 
 def answering(*replies: str | Reply, at: str, hook: Stand) -> Callable[[Session], Agent]:
@@ -122,15 +113,27 @@ async def test_a_steer_that_a_turn_took_which_goes_on_is_not_taken_again(
     assert said(list(at_work.session.entries)) == ["hi", "later", "be quick"]
 
 
+async def test_what_was_wanted_while_nobody_worked_on_a_turn_is_heard_at_once(
+    desk: Desk, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attending, "TICK", 3600)
+    await left_open(desk, caplog)
+    steer = desk.wish("steer", "be quick")
+    stand = Stand()
+    at_work, working = desk.begin(answering(at="request", hook=stand), 1)
+    await until(lambda: steer not in desk.open())
+    stand.go.set()
+    await working
+    assert said(list(at_work.session.entries)) == ["hi", "later", "be quick"]
+    assert [e.data["turn"] for e in at_work.session.entries if e.type == "user/message"] == [1, 1, 1]
+
+
 async def test_an_abort_that_cut_a_turn_off_which_goes_on_discards_nothing_later(
     desk: Desk, caplog: pytest.LogCaptureFixture
 ) -> None:
     await left_open(desk, caplog)
-    stand, abort = Stand(), desk.wish("abort", {"reason": "user"})
-    at_work, working = desk.begin(answering(at="request", hook=stand), 1)
-    await stand.reached.wait()
-    inject = desk.wish("inject", "keep this")
-    at_work.ring()
+    abort, inject = desk.wish("abort", {"reason": "user"}), desk.wish("inject", "keep this")
+    at_work, working = desk.begin(answering(at="request", hook=Stand()), 1)
     await working
     assert at_work.session.inbox.knows(f"w{inject}")
     assert abort not in desk.open()
@@ -162,6 +165,73 @@ async def test_an_answer_too_many_is_no_answer_to_a_later_question(desk: Desk) -
     await working
     assert [e.data["outcome"] for e in entries if e.type == "approval/decided"] == ["approved", "refused"]
     assert desk.open() == []
+
+
+async def test_who_lost_the_session_while_reading_says_nothing_of_its_turns(desk: Desk, other: Desk) -> None:
+    hook, wish = Stand(), desk.wish("prompt", "hi")
+    stale = desk.attend(answering("never", at="request", hook=hook))
+    desk.lose()
+    _, working = other.begin(answering("done", at="request", hook=hook), 1)
+    await until(lambda: desk.open() == [])
+    with pytest.raises(SessionLocked):
+        await desk.work(stale, 1)
+    assert desk.result(wish) is None, "it is the other's to say"
+    hook.go.set()
+    assert (await working)["text"] == "done"
+    assert desk.result(wish)["text"] == "done"
+
+
+async def test_who_lost_the_session_refuses_and_discards_nothing(desk: Desk, other: Desk) -> None:
+    def picky(session: Session) -> Agent:
+        session.validate(lambda e: "not this" if "bad" in json.dumps(e.data, default=str) else None)
+        return Agent(ScriptedModel([], default=Reply("ok")), session=session)
+
+    for body, more in (("bad", []), ("good", [("abort", {"reason": "user"})])):
+        wish = desk.wish("prompt", body)
+        for kind, what in more:
+            desk.wish(kind, what)
+        stale = desk.attend(picky)
+        desk.lose()
+        other.store().release()
+        with pytest.raises(SessionLocked):
+            await desk.work(stale, wish)
+        assert (desk.result(wish), wish in desk.open()) == (None, True)
+        desk.db.beat(desk.db.key, "me", 60)
+
+
+async def test_a_turn_that_took_a_prompt_says_how_it_ended_also_where_no_model_read_it(desk: Desk) -> None:
+    async def block(payload: Any) -> Reject | None:
+        return Reject("not today") if payload.turn.number == 1 else None
+
+    async def fail(payload: Any) -> None:
+        if payload.turn.number == 2:
+            raise LookupError("no such thing")
+
+    def make(session: Session) -> Agent:
+        model = ScriptedModel([], default=Reply("ok"))
+        return Agent(model, session=session, hooks={"pre_step": [block], "request": [fail]})
+
+    wishes = [desk.wish("prompt", text) for text in ("one", "two", "three")]
+    _, working = desk.begin(make, 3)
+    await working
+    found = [desk.result(wish) for wish in wishes]
+    assert [came["turn"] for came in found] == [1, 2, 3]
+    assert [came["reason"] for came in found] == ["blocked", "error", "completed"]
+    assert "no such thing" in found[1]["error"]
+
+
+async def test_prompts_open_a_turn_together_also_where_the_last_of_them_is_refused(desk: Desk) -> None:
+    def picky(session: Session) -> Agent:
+        session.validate(lambda e: "not this" if "bad" in json.dumps(e.data, default=str) else None)
+        model = ScriptedModel([], default=Reply("ok"))
+        return Agent(model, session=session, queues=Queues(follow_up="all"))
+
+    wishes = [desk.wish("prompt", text) for text in ("one", "two", "bad")]
+    for ticket in (1, 3):
+        _, working = desk.begin(picky, ticket)
+        await working
+    reasons = [desk.result(wish)["reason"] for wish in wishes]
+    assert reasons == ["completed", "completed", "refused"]
 
 
 def said(entries: list[Entry]) -> list[str]:
@@ -252,6 +322,22 @@ async def test_a_turn_that_cannot_even_begin_says_why(works: Makes, dsn: str) ->
 
 
 @pytest.mark.slow
+async def test_a_turn_goes_on_whose_session_somebody_took_who_is_no_worker(works: Makes, dsn: str) -> None:
+    stand = Stand()
+    works.how = lambda session: Agent(
+        ScriptedModel([], default=Reply("ok")), session=session, hooks={"request": [stand]}
+    )
+    async with DurableAgent(dsn, "taken") as agent:
+        wish = await agent.follow_up("hi")
+        await stand.reached.wait()
+        with psycopg.connect(dsn, autocommit=True) as db:  # as a program that found the worker silent
+            db.execute("UPDATE turnchart.sessions SET epoch = epoch + 1, holder = NULL WHERE id = 'taken'")
+        stand.go.set()
+        assert (await asyncio.wait_for(agent.result(wish), 60)).text == "ok"
+        await judged(agent)
+
+
+@pytest.mark.slow
 async def test_what_is_refused_takes_no_other_with_it(works: Makes, dsn: str) -> None:
     def picky(session: Session) -> Agent:
         session.validate(lambda e: "not this" if "bad" in json.dumps(e.data, default=str) else None)
@@ -292,7 +378,7 @@ async def test_chunks_reach_whoever_listens(works: Makes, dsn: str) -> None:
         listening = asyncio.create_task(listen(reader))
         await asyncio.sleep(0)
         assert (await writer.prompt("count")).text == "one two three"
-        await asyncio.wait_for(listening, 10)
+        await asyncio.wait_for(listening, 60)
     assert "".join(piece.get("text", "") for piece in heard) == "one two three"
     assert {piece["attempt"] for piece in heard} == {"a1.1.1"}
     numbers = [piece["n"] for piece in heard if piece["frame"] == "chunk"]

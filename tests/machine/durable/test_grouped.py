@@ -87,6 +87,24 @@ async def test_it_is_written_when_the_program_waits_for_anything(dsn: str, group
     PostgresStore(dsn, "waits").lock()
 
 
+async def test_who_lost_a_session_to_its_own_process_writes_nothing(dsn: str, group: Counted) -> None:
+    db = database(dsn)
+    lost = GroupedStore(db, "twice", group)
+    lost.append(entry(0))
+    await lost.flush()
+    with psycopg.connect(dsn, autocommit=True) as other:  # as where the process was silent for too long
+        other.execute("UPDATE turnchart.sessions SET holder = NULL WHERE id = 'twice'")
+    mine = GroupedStore(db, "twice", group)
+    mine.lock()
+    lost.keep("k", '"lost"')
+    mine.keep("k", '"mine"')
+    with pytest.raises(SessionLocked):
+        await lost.flush()
+    await mine.flush()
+    assert mine.kept() == {"k": '"mine"'}
+    mine.release()
+
+
 async def test_what_others_say_is_safe_at_once(dsn: str, group: Counted) -> None:
     store = GroupedStore(database(dsn), "says", group)
     store.append(entry(0))

@@ -13,7 +13,7 @@ from turnchart.machine.durable.kept_world import KeptWorld, digest
 from turnchart.machine.entries import Entry, Frozen
 from turnchart.machine.picking_up import LastingSession, pick_up
 from turnchart.machine.verify import verify
-from turnchart.machine.world import Finished
+from turnchart.machine.world import Finished, cut_short, errors_of
 
 T = TypeVar("T")
 
@@ -64,7 +64,9 @@ class Noted:
         del more
         if argv[0] == "slow":
             self._note(*argv)
-            raise TimeoutError("too slow")
+            late = TimeoutError("too slow") if argv[1:] else TimeoutError()
+            cut_short(late, "at 3 of 9")
+            raise late
         return Finished(0, str(self._note(*argv)), "")
 
     async def ask_model(self, model: str, prompt: str) -> str:
@@ -179,15 +181,24 @@ async def test_one_that_was_late_is_late_again_and_one_that_failed_is_tried_agai
     world = Noted()
     first, steps = kept(world)
     with pytest.raises(TimeoutError, match="too slow"):
-        await first.run(["slow"])
+        await first.run(["slow", "one"])
     with pytest.raises(IndexError):
         await first.run([])
     again, _ = kept(world, steps)
     with pytest.raises(TimeoutError, match="too slow"):
-        await again.run(["slow"])
+        await again.run(["slow", "one"])
     assert len(world.done) == 1
     with pytest.raises(IndexError):
         await again.run([])
+
+
+async def test_one_that_was_late_says_again_what_it_had_written_and_no_more() -> None:
+    first, steps = kept(Noted())
+    again, _ = kept(Noted(), steps)
+    for world in (first, again):
+        with pytest.raises(TimeoutError) as caught:
+            await world.run(["slow"])
+        assert (caught.value.args, errors_of(caught.value)) == ((), "at 3 of 9")
 
 
 def test_reading_the_clock_and_notices_pass_through() -> None:

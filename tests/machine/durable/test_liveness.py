@@ -8,7 +8,8 @@ import psycopg
 import pytest
 from tests.machine.postgres_server import Server
 
-from turnchart.machine.durable.liveness import BEATS, Liveness, executor
+from turnchart.machine.durable import liveness
+from turnchart.machine.durable.liveness import BEATS, Liveness, executor, since_boot
 from turnchart.machine.errors import SessionError
 from turnchart.machine.postgres_database import Database
 
@@ -38,7 +39,10 @@ def test_a_worker_whose_lease_ran_out_is_taken_over_once(dsn: str) -> None:
     hearts = [Liveness(dsn, key, "me", 0.2, taken.put) for key in (101, 102)]
     for each in hearts:
         each.start()
-    assert taken.get(timeout=10) == executor(1)
+    ours = {executor(101), executor(102)}  # on a busy machine one of them may be silent for that long
+    while (first := taken.get(timeout=10)) in ours:
+        pass
+    assert first == executor(1)
     until_gone(dsn, 1)
     for each in hearts:
         each.stop()
@@ -106,7 +110,7 @@ class Outage:
 
 def test_behind_an_outage_silence_is_no_death_before_a_lease(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
-    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(liveness, "since_boot", lambda: clock[0])
     heart, db = cast("Any", Liveness("postgres://x", 1, "me", 10, print)), Outage()
 
     def beats(count: int, apart: float = 2.0) -> list[int]:
@@ -125,6 +129,13 @@ def test_behind_an_outage_silence_is_no_death_before_a_lease(monkeypatch: pytest
     assert beats(BEATS - 1) == [8] * (BEATS - 1)
     assert beats(1) == [7, 8]
     assert beats(1, apart=30.0) == [8], "a beat that had to wait for the server comes behind an outage, too"
+
+
+def test_the_time_that_a_machine_slept_counts() -> None:
+    if not hasattr(time, "CLOCK_BOOTTIME"):
+        pytest.skip("this system does not say how long it slept")
+    began = time.clock_gettime(time.CLOCK_BOOTTIME)
+    assert began <= since_boot() <= time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def test_a_failed_takeover_stops_no_heart(dsn: str) -> None:

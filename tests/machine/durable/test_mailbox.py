@@ -4,11 +4,14 @@ import json
 from collections.abc import Generator
 from itertools import count
 
+import anyio
 import pytest
 
 from turnchart.machine import Agent, Reply, ScriptedModel
 from turnchart.machine.durable import mailbox
+from turnchart.machine.errors import SessionLocked
 from turnchart.machine.messages import UserMessage, normalize_prompt_input
+from turnchart.machine.postgres import PostgresStore
 from turnchart.machine.postgres_database import Database
 
 tokens = count()
@@ -51,12 +54,24 @@ def test_the_messages_of_a_wish_have_ids_of_their_own(db: Database) -> None:
     assert [said["id"] for said in found._replace(body=body).messages()] == [f"w{id}", f"w{id}.1"]
 
 
+def test_half_a_character_is_kept_as_it_is(db: Database) -> None:
+    wish(db, "half", "prompt", "a \ud800 b \N{GRINNING FACE}")
+    (found,) = mailbox.open_wishes(db, "half")
+    assert found.messages()[0].text == "a \ud800 b \N{GRINNING FACE}"
+
+
 def test_a_settled_wish_has_its_result(db: Database) -> None:
     id, _ = wish(db, "e", "prompt")
-    mailbox.settle(db, "e", id, {"turn": 1})
+    writer = PostgresStore(db.dsn, "e", db)
+    with pytest.raises(SessionLocked, match="session e was taken over"):
+        mailbox.settle(writer, id, {"turn": 2})
+    assert [each.id for each in mailbox.open_wishes(db, "e")] == [id]
+    writer.lock()
+    mailbox.settle(writer, id, {"turn": 1})
     assert mailbox.open_wishes(db, "e") == []
     sql = "SELECT result FROM turnchart.wishes WHERE id = %s"
     assert db.execute(sql, (id,)).fetchone() == ('{"turn": 1}',)
+    writer.close()
 
 
 async def test_the_result_of_a_message_is_read_from_the_log() -> None:
@@ -72,6 +87,46 @@ async def test_the_result_of_a_message_is_read_from_the_log() -> None:
         assert mailbox.result_of(entries, "w2") is None
         await agent.prompt("again")
         assert (mailbox.result_of(entries, "w2") or {})["turn"] == 2
+
+
+async def test_a_turn_that_was_cut_off_before_it_read_a_message_is_its_turn() -> None:
+    entered, holds = anyio.Event(), anyio.Event()
+
+    async def wait(payload: object) -> None:
+        del payload
+        entered.set()
+        await holds.wait()
+
+    async with Agent(ScriptedModel([], default=Reply("ok")), hooks={"assemble": [wait]}) as agent:
+        agent.follow_up([UserMessage("taken", id="w1")])
+        agent.follow_up([UserMessage("waits", id="w2")])
+        await entered.wait()
+        agent.abort()
+        await agent.idle()
+        holds.set()
+        agent.follow_up([UserMessage("read", id="w3")])
+        await agent.idle()
+        entries = agent.session.entries
+    found = [mailbox.taken_by(entries, id) for id in ("w1", "w2", "w4")]
+    assert found == [{"turn": 1, "reason": "aborted", "text": "", "steps": 0}, None, None]
+
+
+async def test_a_message_that_was_taken_and_given_back_waits() -> None:
+    entered, holds = anyio.Event(), anyio.Event()
+
+    async def wait(payload: object) -> None:
+        del payload
+        entered.set()
+        await holds.wait()
+
+    async with Agent(ScriptedModel([], default=Reply("ok")), hooks={"assemble": [wait]}) as agent:
+        agent.follow_up([UserMessage("taken", id="w1")])
+        await entered.wait()
+        agent.abort(keep_inbox=True)
+        await agent.idle()
+        assert mailbox.taken_by(agent.session.entries, "w1") is None
+        assert agent.abort()
+        assert mailbox.taken_by(agent.session.entries, "w1") is None
 
 
 def test_channels_fit_whatever_the_session_is_called() -> None:

@@ -14,6 +14,7 @@ pytest.importorskip("dbos")
 
 from turnchart.machine import Agent, Reply, ScriptedModel, ToolCall, tool
 from turnchart.machine.durable import DurableAgent, DurableError, Worker
+from turnchart.machine.durable.exchange import exchange
 from turnchart.machine.durable.grouped import Group, GroupedStore
 from turnchart.machine.durable.sqlite_database import Ear, SqliteDatabase, connected, exists, path_of
 from turnchart.machine.entries import Entry, Frozen
@@ -114,11 +115,31 @@ def test_what_is_told_is_heard_by_all_from_then_on(db: SqliteDatabase) -> None:
     db.tell("a", "before")
     ears = Ear(db.path), Ear(db.path)
     db.tell("a", "one")
-    db.settle(1, "{}", "b", "two")
+    db.execute("INSERT INTO turnchart_wishes VALUES (1, 's', 1, 'prompt', '{}', 't', NULL, NULL)")
+    assert db.claim("s") == (1, 0)
+    assert not db.settle(1, "{}", "b", "by one who was the writer", ("s", 0))
+    assert db.settle(1, "{}", "b", "two", ("s", 1))
     for ear in ears:
         assert ear.heard() == [("a", "one"), ("b", "two")]
         assert ear.heard() == []
         ear.close()
+
+
+def test_who_cannot_hear_for_a_while_hears_it_later(
+    db: SqliteDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ear = Ear(db.path)
+    db.tell("a", "one")
+
+    class Busy:
+        def execute(self, *what: object) -> None:
+            raise sqlite3.OperationalError("database is locked")
+
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(ear, "_db", Busy())
+        assert ear.heard() == []
+    assert ear.heard() == [("a", "one")]
+    ear.close()
 
 
 def test_those_that_said_that_they_end_are_told_from_the_silent(db: SqliteDatabase) -> None:
@@ -144,7 +165,7 @@ def test_what_cannot_be_committed_holds_up_nothing(
 
     monkeypatch.setattr(db, "_opened", Full)
     with pytest.raises(sqlite3.OperationalError, match="disk is full"):
-        db.settle(1, "{}", "b", "two")
+        db.settle(1, "{}", "b", "two", ("s", 1))
     assert not file.in_transaction, "the next one can begin"
     file.close()
 
@@ -188,6 +209,13 @@ def test_what_is_no_database_is_named(tmp_path: Path) -> None:
     for path, why in ((text, "file is not a database"), (tmp_path / "no" / "file", "unable to open")):
         with pytest.raises(DurableError, match=f"{path} cannot be used for durable turns: {why}"):
             SqliteDatabase(str(path)).execute("SELECT 1")
+    file = tmp_path / "turns.db"
+    connected(str(file)).close()
+    file.write_bytes(
+        file.read_bytes().replace(b"CREATE TABLE turnchart_told", b"CREATE TABL\xdd turnchart_told")
+    )
+    with pytest.raises(DurableError, match=r"turns\.db cannot be used for durable turns"):
+        SqliteDatabase(str(file)).execute("SELECT 1")
 
 
 # -- whole turns -----------------------------------------------------------------------------------
@@ -230,6 +258,25 @@ async def test_turns_run_in_a_worker(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+async def test_who_has_entered_misses_nothing(tmp_path: Path) -> None:
+    path, heard = tmp_path / "turns.db", asyncio.Event()
+
+    def hear(told: dict[str, Any]) -> None:
+        assert told == {"n": 1}
+        heard.set()
+
+    async with Worker(f"sqlite:{path}", lambda session: Agent(ScriptedModel(), session=session)):
+        pass
+    one = exchange(f"sqlite:{path}")
+    await one.enter()
+    stop = one.listen("a", hear)
+    SqliteDatabase(str(path)).tell("a", '{"n":1}')
+    await asyncio.wait_for(heard.wait(), 60)
+    stop()
+    await one.leave()
+
+
+@pytest.mark.slow
 async def test_the_next_worker_goes_on_with_what_one_left(tmp_path: Path) -> None:
     dsn, reached = f"sqlite:{tmp_path / 'turns.db'}", asyncio.Event()
 
@@ -246,7 +293,7 @@ async def test_the_next_worker_goes_on_with_what_one_left(tmp_path: Path) -> Non
 
     async with Worker(dsn, stands, lease=30, poll=0.02), DurableAgent(dsn, "s") as agent:
         wish = await agent.follow_up(json.dumps("hi"))
-        await asyncio.wait_for(reached.wait(), 30)
+        await asyncio.wait_for(reached.wait(), 60)
     async with Worker(dsn, goes, lease=1, poll=0.02), DurableAgent(dsn, "s") as agent:
-        assert (await asyncio.wait_for(agent.result(wish), 20)).text == "done"
+        assert (await asyncio.wait_for(agent.result(wish), 60)).text == "done"
         assert verify((await agent.session()).entries).ok

@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from turnchart.machine.messages import Message
     from turnchart.machine.session import Session
 
+TICK = 1.0
+"""Seconds after which it is looked for what is wanted, whoever rang."""
 PAUSE = 0.02
 """Seconds for which chunks are gathered before readers are told of them."""
 
@@ -95,6 +97,8 @@ class Attending:
     async def _turns(self, ticket: int, wishes: list[Wish], *, lasting: bool) -> None:
         agent = self.agent
         if lasting:
+            if wishes:
+                self.ring()  # they may be about the open turn
             self._steps.go_on()
             self._steps.missing = pick_up(agent)
             if self._steps.missing is None:
@@ -145,7 +149,7 @@ class Attending:
 
     async def _fulfil(self) -> None:
         while True:
-            with anyio.move_on_after(1.0):  # a bell may be missed while the connection is opened anew
+            with anyio.move_on_after(TICK):  # a bell may be missed while the connection is opened anew
                 await self._bell.wait()
             self._bell.clear()
             if self.agent.state is not State.IDLE:
@@ -174,6 +178,7 @@ class Attending:
             wishes = self._wishes()
         for late in [wish for wish in wishes if wish.kind == "decide"]:
             self._decide(late)  # no question is open, and the next turn may ask about a call of the same id
+        waits = False
         for wish in wishes:
             if wish.kind == "inject":
                 self._put(wish, self.agent.inject)
@@ -184,9 +189,12 @@ class Attending:
                 continue
             elif wish.ticket <= ticket or self.agent.queues.follow_up == "all":
                 together = self.agent.queues.follow_up == "all" and self._later_prompt(wish, wishes)
-                self._put(wish, self._beside if together else self.agent.follow_up)
+                taken = self._put(wish, self._beside if together else self.agent.follow_up)
                 if not together:
+                    if waits and not taken:
+                        self.agent.resume()  # those before it open their turn without it
                     return True
+                waits = waits or taken
         return False
 
     def _later_prompt(self, wish: Wish, wishes: list[Wish]) -> bool:
@@ -196,17 +204,21 @@ class Attending:
         """Put a prompt into the inbox for the turn that the last of them opens."""
         return self.agent.put(said, "next-turn", "follow_up")
 
-    def _put(self, wish: Wish, how: Callable[[list[Message]], object]) -> None:
-        """Bring the messages of a wish in; it is fulfilled in the transaction that writes them."""
+    def _put(self, wish: Wish, how: Callable[[list[Message]], object]) -> bool:
+        """Bring the messages of a wish in; it is fulfilled in the transaction that writes them.
+
+        Returns whether they are taken.
+        """
         self._taken.add(wish.id)
         self._store.fulfil(wish.id)
         try:
             how(wish.messages())
         except (AppendRefused, ValueError) as error:
-            refused = {"turn": 0, "reason": "refused", "text": "", "steps": 0, "error": str(error)}
-            mailbox.settle(self._store.database, self.session.id, wish.id, refused)
+            mailbox.settle(self._store, wish.id, _no_turn("refused", error=str(error)))
+            return False
         finally:
             self._store.fulfil(None)
+        return True
 
     def _abort(self, wish: Wish) -> None:
         """Cut the running turn off, and take what was wanted before and not yet begun off the list."""
@@ -217,12 +229,10 @@ class Attending:
         if runs:
             self._store.fulfil_at_end(wish.id)
         self.agent.abort(str(wish.body.get("reason", "user")), keep_inbox=keep)
-        db = self._store.database
         if not keep:
             for each in self._wishes():
                 if each.id < wish.id and each.kind in ("prompt", "steer", "inject"):
-                    gone = {"turn": 0, "reason": "discarded", "text": "", "steps": 0}
-                    mailbox.settle(db, self.session.id, each.id, gone)
+                    mailbox.settle(self._store, each.id, _no_turn("discarded"))
         if not runs:
             self._store.done(wish.id)
 
@@ -293,27 +303,33 @@ class Attending:
 
     def _result(self, ticket: int) -> dict[str, Any]:
         """Say what every turn that was asked for so far came to, give the session back, and return it."""
-        db, entries = self._store.database, self.session.entries
+        db = self._store.database
         if not self.session.brackets.turn_open:
             self._steps.forget()
         found: dict[str, Any] = {}
         sql = """SELECT id, ticket, result FROM turnchart.wishes WHERE session = %s AND ticket <= %s
             AND kind IN ('prompt', 'steer') AND done IS NOT NULL AND (result IS NULL OR ticket = %s)"""
         for id, number, result in db.execute(sql, (self.session.id, ticket, ticket)).fetchall():
-            come = json.loads(result) if result else mailbox.result_of(entries, f"w{id}")
+            come = json.loads(result) if result else self._came(f"w{id}")
             if result is None:
-                waits = self.session.inbox.knows(f"w{id}")
-                come = come or {
-                    "turn": 0,
-                    "reason": "parked" if waits else "discarded",
-                    "text": "",
-                    "steps": 0,
-                }
-                mailbox.settle(db, self.session.id, id, come)
+                mailbox.settle(self._store, id, come)
             if number == ticket:
-                found = cast("dict[str, Any]", come)
+                found = come
+        if not self.session.brackets.turn_open:
+            self._worker.unpin(self._store)
         self._store.release()
         return found | {"journal": self._rest}
+
+    def _came(self, message_id: str) -> dict[str, Any]:
+        entries = self.session.entries
+        came = mailbox.result_of(entries, message_id)
+        if came is None and not self.session.inbox.knows(message_id):
+            came = mailbox.taken_by(entries, message_id) or _no_turn("discarded")
+        return came or _no_turn("parked")
+
+
+def _no_turn(reason: str, **more: str) -> dict[str, Any]:
+    return {"turn": 0, "reason": reason, "text": "", "steps": 0, **more}
 
 
 def portions(pieces: list[str]) -> list[list[str]]:

@@ -20,7 +20,7 @@ from turnchart.machine.durable.opening import opened
 from turnchart.machine.durable.sqlite_database import path_of
 from turnchart.machine.errors import TurnFailed
 from turnchart.machine.messages import Prompt, normalize_prompt_input
-from turnchart.machine.postgres import PostgresStore
+from turnchart.machine.postgres import NO_ID, PostgresStore, is_id
 from turnchart.machine.postgres_database import PATIENCE
 from turnchart.machine.session import Session
 
@@ -38,9 +38,9 @@ class DurableTurn:
     """What a turn came to that a worker ran.
 
     Attributes:
-        number: From 1, per session; 0 where no turn read the prompt.
-        reason: Why it ended; ``discarded`` where an abort took the prompt away, ``parked`` where it waits in
-            the inbox because the turn before it ended badly.
+        number: From 1, per session; 0 where no turn took the prompt.
+        reason: Why it ended. Where no turn took the prompt: ``discarded`` by an abort, ``refused``, or
+            ``parked``: it waits in the inbox because the turn before it ended badly.
         text: The text of the last answer.
         steps: How many steps it took.
         error: What broke it; empty where nothing did.
@@ -98,7 +98,7 @@ class DurableAgent:
         flow: The name of the flow whose workers run its turns.
 
     Raises:
-        DurableError: If DBOS is not installed, or the address is that of no database.
+        DurableError: If DBOS is not installed, the address is that of no database, or the session has none.
     """
 
     def __init__(self, dsn: str, session: str, *, flow: str = "agent") -> None:
@@ -106,6 +106,8 @@ class DurableAgent:
         self._file = path_of(dsn)
         if self._file is None:
             alchemy_url(dsn)
+        if not is_id(session):
+            raise DurableError(NO_ID.format(session))
         self._dsn, self.id, self._flow = dsn, session, flow
         self._results: dict[int, asyncio.Future[DurableTurn]] = {}
         self._readers: set[asyncio.Queue[dict[str, Any]]] = set()
@@ -206,7 +208,7 @@ class DurableAgent:
     async def _look(self, wish: int) -> None:
         """Look whether a result is there; of a server that is away, what it says when it is back counts."""
         text: str | None = None
-        with suppress(self._exchange.away):
+        with suppress(*self._exchange.away):
             text = await asyncio.to_thread(self._exchange.work, partial(mailbox.result, id=wish))
         if text is not None:
             self._came(wish, json.loads(text))

@@ -28,11 +28,12 @@ class Exchange:
 
     Attributes:
         client: Puts turns into queues.
-        away: What is raised while the server cannot be reached.
+        away: What is raised while the server cannot be reached, and where it was reached after all, by a try
+            that seemed to have failed.
     """
 
     client: DBOSClient
-    away: type[Exception]
+    away: tuple[type[Exception], ...]
 
     def __init__(self, dsn: str, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
@@ -59,7 +60,7 @@ class Exchange:
                 if self._file is None:
                     await self._begin_to_hear()
                 else:
-                    self._mending = self.loop.create_task(self._hear_file(self._file))
+                    await self._begin_to_look(self._file)
             self._users += 1
 
     async def _begin_to_hear(self) -> None:
@@ -68,6 +69,14 @@ class Exchange:
         except self._psycopg.OperationalError as error:
             await self._disconnect()
             raise DurableError(f"the database cannot be reached: {said(error)}") from error
+
+    async def _begin_to_look(self, path: str) -> None:
+        try:
+            ear = await asyncio.to_thread(Ear, path)
+        except BaseException:
+            await self._disconnect()
+            raise
+        self._mending = self.loop.create_task(self._hear_file(ear))
 
     async def leave(self) -> None:
         """Use it no more; the last one disconnects."""
@@ -88,9 +97,9 @@ class Exchange:
             await asyncio.to_thread(engine.dispose)
 
     def _connect(self) -> None:
-        from sqlalchemy.exc import OperationalError
+        from sqlalchemy.exc import IntegrityError, OperationalError
 
-        self.away = OperationalError
+        self.away = OperationalError, IntegrityError
         engine = engine_of(self._dsn)
         try:
             ready = _used(engine) if self._file is None else exists(self._file)
@@ -130,8 +139,7 @@ class Exchange:
 
         return stop
 
-    async def _hear_file(self, path: str) -> None:
-        ear = Ear(path)
+    async def _hear_file(self, ear: Ear) -> None:
         try:
             while True:
                 for channel, payload in ear.heard():

@@ -122,6 +122,9 @@ class Group:
     # -- in the thread -------------------------------------------------------------------------
 
     def _send(self, batches: list[Batch]) -> list[Outcome]:
+        if len({each.id for each in batches}) < len(batches):
+            # One that lost its session without knowing, and the one that took it over: each for itself.
+            return [self._send([each])[0] for each in batches]
         try:
             mine = self._database.write(batches)
         except (SessionError, self._database.psycopg.OperationalError) as away:

@@ -8,7 +8,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Protocol
 
 from turnchart.machine.entries import Frozen, encode
-from turnchart.machine.world import Finished
+from turnchart.machine.world import Finished, cut_short, errors_of
 
 if TYPE_CHECKING:
     from turnchart.machine.turn_view import World
@@ -85,12 +85,14 @@ class KeptWorld:
             try:
                 done = await self._world.run(argv, stdin=stdin, timeout=timeout, env=env, cwd=cwd)
             except TimeoutError as error:
-                return Frozen(late=str(error))
+                return Frozen(late=str(error), errors=errors_of(error))
             return Frozen(exit_code=done.exit_code, output=done.output, errors=done.errors)
 
         came = await self._once(digest("run", *argv, stdin, cwd), ran)
         if "late" in came:
-            raise TimeoutError(came["late"])
+            late = TimeoutError(came["late"]) if came["late"] else TimeoutError()
+            cut_short(late, came.get("errors", ""))
+            raise late
         return Finished(came["exit_code"], came["output"], came["errors"])
 
     async def ask_model(self, model: str, prompt: str) -> str:

@@ -21,6 +21,11 @@ BEATS = 5
 _PREFIX = "turnchart-"
 
 
+def since_boot() -> float:
+    """Return the seconds since the machine was started; where that can be told, with those that it slept."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
 def executor(key: int) -> str:
     """Return the id under which DBOS knows a worker."""
     return f"{_PREFIX}{key}"
@@ -57,7 +62,7 @@ class Liveness:
         self._take_over, self._at_work = take_over, at_work
         self._beats = 0
         """How often in a row it has beaten in time."""
-        self._last = time.monotonic()
+        self._last = since_boot()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="turnchart-heart", daemon=True)
 
@@ -87,15 +92,15 @@ class Liveness:
     def _beat(self, db: Database) -> None:
         """Say that it lives, and look for the dead.
 
-        Behind an outage all are silent for as long as it took. So whoever could not beat itself waits as long
-        as a lease before it takes silence for death.
+        Behind an outage, and behind the sleep of a machine, all are silent for as long as it took. So whoever
+        could not beat itself waits as long as a lease before it takes silence for death.
         """
         try:
             db.beat(self._key, self._name, self._lease)
         except BaseException:
             self._beats = 0
             raise
-        now = time.monotonic()
+        now = since_boot()
         self._beats = self._beats + 1 if now - self._last < self._lease else 0
         self._last = now
         if self._beats and self._beats % BEATS == 0:

@@ -15,11 +15,15 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, Literal, LiteralString, NamedTuple
 
 from turnchart.machine.entries import Entry, Frozen, encode
+from turnchart.machine.errors import SessionLocked
+from turnchart.machine.inbox import Inbox
 from turnchart.machine.messages import Message, message
 from turnchart.machine.postgres_database import Database
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection as Transaction
+
+    from turnchart.machine.postgres import PostgresStore
 
 Kind = Literal["prompt", "steer", "inject", "abort", "decide"]
 WAKING: Final = ("prompt", "steer")
@@ -134,11 +138,17 @@ def open_wishes(db: Database, session: str) -> list[Wish]:
     return [Wish(id, ticket, kind, json.loads(body)) for id, ticket, kind, body in rows]
 
 
-def settle(db: Database, session: str, id: int, result: Mapping[str, Any]) -> None:
-    """Say what a wish came to, to whoever waits for that."""
+def settle(store: PostgresStore, id: int, result: Mapping[str, Any]) -> None:
+    """Say what a wish came to, as the writer of the session, to whoever waits for that.
+
+    Raises:
+        SessionLocked: If somebody else has taken the session over, and knows better.
+    """
     text = json.dumps(result)
     told = f'{{"result":{id},"came":{text}}}' if len(text) < LARGEST else f'{{"result":{id}}}'
-    db.settle(id, text, channel(session), told)
+    writer = (store.id, store.epoch or 0)
+    if not store.database.settle(id, text, channel(store.id), told, writer):
+        raise SessionLocked(f"session {store.id} was taken over, so what its turns came to is not known here")
 
 
 def channel(session: str) -> str:
@@ -148,7 +158,9 @@ def channel(session: str) -> str:
 
 def body_of(messages: Sequence[Message]) -> str:
     """Return the body of a wish that brings messages."""
-    return encode(Frozen(messages=tuple(messages)))
+    body = encode(Frozen(messages=tuple(messages)))
+    # Half of a surrogate pair, which no database takes, becomes what JSON spells it as.
+    return body.encode("utf-8", "backslashreplace").decode()
 
 
 def result_of(entries: Sequence[Entry], message_id: str) -> dict[str, Any] | None:
@@ -161,6 +173,30 @@ def result_of(entries: Sequence[Entry], message_id: str) -> dict[str, Any] | Non
         elif entry.type == "assistant/message" and number is not None and data["turn"] == number:
             text = "".join(part["text"] for part in data["message"]["content"] if part["type"] == "text")
         elif entry.type == "turn/end" and data["turn"] == number:
-            error = {"error": data["error"]["message"]} if "error" in data else {}
-            return {"turn": number, "reason": data["reason"], "text": text, "steps": data["steps"]} | error
+            return _came(entry, text or "")
     return None
+
+
+def taken_by(entries: Sequence[Entry], message_id: str) -> dict[str, Any] | None:
+    """Return what the turn came to that took a message and ended before it read it; None without one."""
+    inbox, turn, number, before = Inbox(), 0, 0, 0
+    for entry in entries:
+        data = entry.data
+        if entry.type == "turn/start":
+            turn = data["turn"]
+        elif entry.type == "agent/inbox/spliced":
+            waited, outcome = inbox.find(message_id), data.get("outcome")
+            inbox.apply(data)
+            if inbox.find(message_id) is not None:
+                number, before = 0, number if outcome == "returned" else before
+            elif waited is not None:
+                number = turn if outcome is None else before  # an abort gives back what it then discards
+        elif entry.type == "turn/end" and number == data["turn"]:
+            return _came(entry, "")
+    return None
+
+
+def _came(end: Entry, text: str) -> dict[str, Any]:
+    data = end.data
+    error = {"error": data["error"]["message"]} if "error" in data else {}
+    return {"turn": data["turn"], "reason": data["reason"], "text": text, "steps": data["steps"]} | error

@@ -11,6 +11,13 @@ _PUT_BACK: Final = """
     UPDATE dbos.workflow_status SET status = 'ENQUEUED', owner_xid = NULL, started_at_epoch_ms = NULL,
         recovery_attempts = 0, application_version = coalesce(%s, application_version), updated_at = %s
     WHERE workflow_uuid = %s AND status = 'PENDING' AND executor_id = %s"""
+_HAS: Final = """
+    SELECT 1 FROM dbos.workflow_status WHERE workflow_uuid = %s AND status = 'PENDING' AND executor_id = %s"""
+_UNPIN: Final = """
+    UPDATE dbos.workflow_status SET application_version = NULL
+    WHERE queue_name = %s AND queue_partition_key = %s AND status = 'ENQUEUED'
+        AND application_version IS NOT NULL
+        AND EXISTS (SELECT 1 FROM turnchart.sessions WHERE id = %s AND epoch = %s)"""
 _UNFINISHED: Final = """
     SELECT workflow_uuid, application_version FROM dbos.workflow_status
     WHERE queue_name = %s AND queue_partition_key = %s AND status IN ('ENQUEUED', 'PENDING')"""
@@ -39,6 +46,22 @@ def put_back(db: Database, workflow: str, executor: str, version: str | None = N
     """
     now = int(time.time() * 1000)
     return db.execute(_PUT_BACK, (version, now, workflow, executor)).rowcount == 1
+
+
+def has(db: Database, workflow: str, executor: str) -> bool:
+    """Tell whether a turn is this executor's to run."""
+    return db.execute(_HAS, (workflow, executor)).fetchone() is not None
+
+
+def unpin(db: Database, queue: str, writer: tuple[str, int]) -> None:
+    """Let workers of every version have what waits in a session in which no turn is open.
+
+    Args:
+        db: The database.
+        queue: The queue of the flow.
+        writer: The session, and the number of its writer, who alone knows that.
+    """
+    db.execute(_UNPIN, (queue, writer[0], *writer))
 
 
 def begun_with(db: Database, queue: str, session: str, ticket: int) -> str | None:

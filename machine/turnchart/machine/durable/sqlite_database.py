@@ -95,7 +95,7 @@ def connected(path: str) -> sqlite3.Connection:
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = NORMAL")
         db.executescript(_SCHEMA)
-    except sqlite3.DatabaseError as error:
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # what is said may be bytes of the file
         raise DurableError(f"{path} cannot be used for durable turns: {error}") from error
     return db
 
@@ -206,7 +206,7 @@ class SqliteDatabase(Database):
     def beat(self, key: int, name: str, lease: float) -> None:
         """Say that a worker lives."""
         sql = """INSERT INTO turnchart_writers VALUES (?, ?, ?, now())
-            ON CONFLICT (key) DO UPDATE SET seen = now()"""
+            ON CONFLICT (key) DO UPDATE SET seen = now(), lease = excluded.lease"""
         self.execute(sql, (key, name, lease))
         self.execute("DELETE FROM turnchart_told WHERE at < now() - ?", (_KEPT,))
 
@@ -242,12 +242,15 @@ class SqliteDatabase(Database):
         with self._whole() as db:
             return {each.id for each in batches if _write(db, each)}
 
-    def settle(self, id: int, result: str, channel: str, told: str) -> None:
+    def settle(self, id: int, result: str, channel: str, told: str, writer: tuple[str, int]) -> bool:
         """Say what a wish came to; see ``Database.settle``."""
         with self._whole() as db:
-            sql = "UPDATE turnchart_wishes SET result = ?, done = coalesce(done, now()) WHERE id = ?"
-            db.execute(sql, (result, id))
+            sql = """UPDATE turnchart_wishes SET result = ?, done = coalesce(done, now())
+                WHERE id = ? AND EXISTS (SELECT 1 FROM turnchart_sessions WHERE id = ? AND epoch = ?)"""
+            if db.execute(sql, (result, id, *writer)).rowcount != 1:
+                return False
             db.execute(_TELL, (channel, told))
+            return True
 
     def tell(self, channel: str, payload: str) -> None:
         """Tell whoever listens."""
@@ -282,9 +285,12 @@ class Ear:
         (self._last,) = self._db.execute("SELECT coalesce(max(id), 0) FROM turnchart_told").fetchone()
 
     def heard(self) -> list[tuple[str, str]]:
-        """Return channel and payload of what was told since the last look."""
+        """Return channel and payload of what was told since the last look; who cannot look does so later."""
         sql = "SELECT id, channel, payload FROM turnchart_told WHERE id > ? ORDER BY id"
-        rows = self._db.execute(sql, (self._last,)).fetchall()
+        try:
+            rows = self._db.execute(sql, (self._last,)).fetchall()
+        except sqlite3.OperationalError:
+            return []
         if rows:
             self._last = rows[-1][0]
         return [(channel, payload) for _, channel, payload in rows]

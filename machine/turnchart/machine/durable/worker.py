@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from turnchart.machine.driver import first_error
 from turnchart.machine.durable import mailbox
@@ -25,10 +25,11 @@ from turnchart.machine.durable.journal import (
 from turnchart.machine.durable.liveness import BEATS, Liveness, executor
 from turnchart.machine.durable.mailbox import Wish
 from turnchart.machine.durable.opening import engine_of, opened
-from turnchart.machine.durable.queueing import BegunElsewhere, begun_with, put_back
+from turnchart.machine.durable.queueing import BegunElsewhere, begun_with, has, put_back, unpin
 from turnchart.machine.durable.sqlite_database import LOOK, Ear, path_of
 from turnchart.machine.errors import SessionCorrupt, SessionError, SessionLocked, named_text_of
 from turnchart.machine.picking_up import LastingSession
+from turnchart.machine.postgres import PostgresStore
 from turnchart.machine.postgres_database import Database, database, driver
 
 if TYPE_CHECKING:
@@ -48,9 +49,14 @@ PAUSE = 0.2
 LONGEST_PAUSE = 30.0
 
 
-def _not_of_leaving(record: logging.LogRecord) -> bool:
-    """Drop what DBOS says of each turn that is left to another worker."""
-    return not record.getMessage().startswith("Asyncio task cancelled for workflow or step")
+_NO_NEWS: Final = ("Asyncio task cancelled for workflow or step", "Current version '")
+"""How begins what DBOS warns of where all is well: a turn is left to another worker, another version was the
+last that asked for turns; those that are there ask by turns."""
+
+
+def is_news(record: logging.LogRecord) -> bool:
+    """Tell whether something that DBOS says is worth a word."""
+    return not record.getMessage().startswith(_NO_NEWS)
 
 
 class Worker:
@@ -102,9 +108,12 @@ class Worker:
         self._executor = ""
         self._heart: Liveness | None = None
         self._side: AsyncConnection[Any] | None = None
+        self._connecting = asyncio.Lock()
         self._ears: asyncio.Task[None] | None = None
         self._offering: asyncio.Task[None] | None = None
         self._stopping = False
+        self._others = False
+        """Workers of another version have asked for turns."""
 
     # -- starting and stopping -----------------------------------------------------------------
 
@@ -134,9 +143,9 @@ class Worker:
 
         self._dbos.workflow(name=WORKFLOW, max_recovery_attempts=None)(turn)
         self._dbos.listen_queues([self._app])
-        logging.getLogger("dbos").addFilter(_not_of_leaving)
+        logging.getLogger("dbos").addFilter(is_news)
         self._dbos.launch()
-        await self._dbos.set_latest_application_version_async(self._version)
+        await self._ask()
         await self._dbos.register_queue_async(
             self._app, partition_concurrency=1, worker_concurrency=self._concurrency,
             polling_interval_sec=self._poll, on_conflict="always_update",
@@ -160,7 +169,7 @@ class Worker:
             await asyncio.to_thread(self._heart.stop)
         await asyncio.to_thread(self._dbos.destroy, destroy_registry=True)
         await self._leave_turns()
-        logging.getLogger("dbos").removeFilter(_not_of_leaving)
+        logging.getLogger("dbos").removeFilter(is_news)
         # DBOS made the threads of this loop its own, and has ended them; the program may go on.
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor())
         if self._side is not None:
@@ -186,12 +195,25 @@ class Worker:
         """
         while True:
             try:
-                latest = await self._dbos.get_latest_application_version_async()
-                if latest["version_name"] != self._version:
-                    await self._dbos.set_latest_application_version_async(self._version)
+                await self._ask()
             except Exception as error:  # noqa: BLE001  # of whatever kind, it is offered again
                 _log.debug("new turns could not be asked for: %s", error)
             await asyncio.sleep(self._lease / BEATS)
+
+    async def _ask(self) -> None:
+        """Ask for new turns, unless this version was the last that did so."""
+        latest = await self._dbos.get_latest_application_version_async()
+        if latest["version_name"] != self._version:
+            self._others = True
+            await self._dbos.set_latest_application_version_async(self._version)
+
+    def unpin(self, store: GroupedStore) -> None:
+        """Let workers of every version have what waits in a session in which no turn is open any more.
+
+        What was asked for meanwhile had to wait for the version of that turn, and no longer has to.
+        """
+        if self._others:
+            unpin(store.database, self._app, (store.id, store.epoch or 0))
 
     def _at_work(self) -> set[str]:
         """Return the executors that have turns."""
@@ -222,7 +244,9 @@ class Worker:
         try:
             came = await self._attend(session, ticket)
         except SessionLocked as lost:
-            # Another worker goes on with this turn: what becomes of it is not ours to say.
+            # What becomes of this turn is not ours to say. Another worker that has the session has it, too;
+            # behind any other writer it waits in the queue.
+            await self._put_back(workflow)
             raise asyncio.CancelledError(str(lost)) from lost
         except BegunElsewhere as other:
             _log.info("turn %d of %s is left to others: %s", ticket, session, other)
@@ -266,14 +290,23 @@ class Worker:
                 return
 
     async def _say_failed(self, session: str, ticket: int, error: Exception) -> Exception | None:
-        """Tell who waits for a turn that it could not even begin; return why that could not be told."""
+        """Tell who waits for a turn that it could not even begin; return why that could not be told.
+
+        Only the writer of a session may say so, and only as long as the turn is ours.
+        """
         sql = """SELECT id FROM turnchart.wishes WHERE session = %s AND ticket = %s
             AND kind IN ('prompt', 'steer') AND result IS NULL"""
         failed = {"turn": 0, "reason": "error", "text": "", "steps": 0, "error": named_text_of(error)}
 
         def say() -> None:
-            for (id,) in self.database.execute(sql, (session, ticket)).fetchall():
-                mailbox.settle(self.database, session, id, failed)
+            store = PostgresStore(self.dsn, session, self.database)
+            store.lock()
+            try:
+                if has(self.database, f"{session}:{ticket}", self._executor):
+                    for (id,) in self.database.execute(sql, (session, ticket)).fetchall():
+                        mailbox.settle(store, id, failed)
+            finally:
+                store.close()
 
         try:
             await asyncio.to_thread(say)
@@ -358,7 +391,15 @@ class Worker:
                 return
             side = self._side
             if side is None or side.closed:
-                side = self._side = await driver().AsyncConnection.connect(self.dsn, autocommit=True)
+                side = await self._beside()
             await side.execute("SELECT pg_notify(%s, %s)", (channel, told))
         except self.database.psycopg.OperationalError as error:
             _log.debug("readers of %s miss %d chunks: %s", session, len(pieces), error)
+
+    async def _beside(self) -> AsyncConnection[Any]:
+        """Return the one connection over which everything is told that is not kept."""
+        async with self._connecting:
+            side = self._side
+            if side is None or side.closed:
+                side = self._side = await driver().AsyncConnection.connect(self.dsn, autocommit=True)
+            return side
