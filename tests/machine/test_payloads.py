@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from copy import copy, deepcopy
 from dataclasses import FrozenInstanceError, fields, replace
+from inspect import Parameter, signature
 from pickle import dumps, loads
 from typing import Any
 
@@ -88,6 +89,22 @@ def test_a_payload_takes_its_fields_by_name_and_nothing_else(kind: type[Payload]
     assert all(getattr(made, name) is value for name, value in given.items())
     with pytest.raises(TypeError, match=rf"^{kind.__name__} has no field 'wrong'$"):
         kind(wrong=1)
+
+
+@pytest.mark.parametrize("kind", EVERY)
+def test_a_payload_says_what_it_takes(kind: type[Payload]) -> None:
+    asked = signature(kind).parameters
+    assert list(asked) == [each.name for each in fields(kind)]
+    made = kind()
+    assert all(each.default == getattr(made, name) for name, each in asked.items())
+    assert {each.kind for each in asked.values()} == {Parameter.KEYWORD_ONLY}
+
+
+def test_a_deep_copy_of_a_payload_shares_no_memory() -> None:
+    payload = PreTool(memory={"seen": [1]})
+    again = deepcopy(payload)
+    again.memory["seen"].append(2)
+    assert payload.memory == {"seen": [1]}
 
 
 def test_a_payload_can_be_copied_and_kept() -> None:

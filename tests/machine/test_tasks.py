@@ -41,6 +41,20 @@ async def test_what_it_raises_ends_its_group() -> None:
     assert [repr(each) for each in caught.value.exceptions] == ["LookupError('lost')"]
 
 
+async def test_what_is_no_usual_exception_ends_it_too() -> None:
+    class Outcome(BaseException):
+        """As that of a test that fails."""
+
+    @tool
+    async def judge() -> str:
+        """Judge."""
+        raise Outcome("failed")
+
+    with pytest.raises(Outcome, match="failed"):
+        async with Agent(ScriptedModel([Reply(tool_calls=[ToolCall("judge", {})])]), tools=[judge]) as agent:
+            await agent.prompt("x")
+
+
 @pytest.mark.skipif(not hasattr(asyncio, "eager_task_factory"), reason="Python 3.12 has it first")
 async def test_it_does_not_run_within_the_call_that_starts_it() -> None:
     if anyio.get_cancelled_exc_class() is not asyncio.CancelledError:
@@ -137,6 +151,116 @@ async def test_a_listener_that_never_returns_keeps_nobody(inside: bool) -> None:
     reached, agent = anyio.Event(), made("a")
     await cancelled_while(agent, begin)
     assert reasons(agent) == ["aborted" if inside else "completed"]
+    assert agent.turning.cause == ("host" if inside else None)
+
+
+async def never(*_: object) -> None:
+    await anyio.sleep_forever()
+
+
+@pytest.mark.parametrize("begun", [True, False], ids=["begun", "not begun"])
+async def test_a_listener_that_never_returns_from_any_signal_keeps_nobody(begun: bool) -> None:
+    async def begin() -> None:
+        agent.on("agent/status", never)
+        if begun:
+            agent.follow_up("x")
+        for _ in range(5):
+            await checkpoint()
+
+    agent = made("a")
+    await cancelled_while(agent, begin, bool if begun else lambda: agent.follow_up("x"))
+    assert reasons(agent) == ["aborted"]
+
+
+async def test_a_prompt_that_a_listener_sends_at_the_end_begins_no_turn() -> None:
+    async def asks(*_: object) -> None:
+        if agent.state is State.IDLE:
+            agent.follow_up("once more")
+            reached.set()
+            await anyio.sleep_forever()
+
+    async def begin() -> None:
+        agent.on("agent/status", asks)
+        agent.follow_up("x")
+        await reached.wait()
+
+    reached, agent = anyio.Event(), made("a", "never")
+    await cancelled_while(agent, begin)
+    assert reasons(agent) == ["completed", "aborted"]
+
+
+async def test_who_leaves_it_may_be_cancelled_while_a_listener_keeps_it() -> None:
+    async def live() -> None:
+        async with agent:
+            agent.on("agent/status", never)
+            agent.follow_up("x")
+
+    agent = made("never")
+    async with anyio.create_task_group() as group:
+        group.start_soon(live)
+        for _ in range(10):
+            await checkpoint()
+        group.cancel_scope.cancel()
+    assert agent.state is State.IDLE
+    assert reasons(agent) == ["aborted"]
+    assert agent.turning.cause == "disposed"
+
+
+@pytest.mark.parametrize("later", [0, 1, 3, 8])
+async def test_who_is_cancelled_twice_by_asyncio_leaves_nothing_behind(later: int) -> None:
+    if anyio.get_cancelled_exc_class() is not asyncio.CancelledError:
+        return
+
+    @tool
+    async def careful() -> str:
+        """Clean up whatever happens."""
+        began.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            with anyio.CancelScope(shield=True):
+                for _ in range(20):
+                    await checkpoint()
+                seen.append("clean")
+        return "never"
+
+    async def live() -> None:
+        async with agent:
+            await agent.prompt("x")
+
+    began, seen = anyio.Event(), list[str]()
+    agent = made(Reply(tool_calls=[ToolCall("careful", {})]), tools=[careful])
+    before = asyncio.all_tasks()
+    task = asyncio.create_task(live())
+    await began.wait()
+    task.cancel()
+    for _ in range(later):
+        await checkpoint()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert (seen, reasons(agent), agent.state) == (["clean"], ["aborted"], State.IDLE)
+    assert asyncio.all_tasks() == before
+
+
+async def test_who_is_cancelled_by_asyncio_while_leaving_waits_for_no_listener() -> None:
+    if anyio.get_cancelled_exc_class() is not asyncio.CancelledError:
+        return
+
+    async def live() -> None:
+        async with agent:
+            agent.on("agent/status", never)
+            agent.follow_up("x")
+
+    agent, before = made("never"), asyncio.all_tasks()
+    task = asyncio.create_task(live())
+    for _ in range(10):
+        await checkpoint()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert reasons(agent) == ["aborted"]
+    assert asyncio.all_tasks() == before
 
 
 async def test_a_tool_that_shields_itself_is_waited_for() -> None:

@@ -61,7 +61,7 @@ class Agent(Moving, Outfit):
             SessionLocked: If somebody else writes the session.
         """
         source = self.session.origin
-        self._latched = False
+        self._latched = self._stopped = False
         self.session.attach(self.clock.now, self)
         self.turning = Turning(self.session.brackets.turn)
         self.turning.reason = self.session.brackets.reason
@@ -98,7 +98,7 @@ class Agent(Moving, Outfit):
         try:
             with anyio.CancelScope(shield=True):
                 self._dispose(isinstance(error, anyio.get_cancelled_exc_class()))
-                await self.rested()
+                await self._come_to_rest(self._group)
                 await self._session_end("error" if error is not None else "closed")
                 await close_models(self.model, self.models)
         finally:
@@ -111,13 +111,13 @@ class Agent(Moving, Outfit):
     def _dispose(self, cancelled: bool) -> None:
         if self.left or self.state is State.MAINTENANCE:
             self.cut("disposed")
-        elif cancelled:
-            self._stop_all()
-        elif self.state is not State.IDLE:
+        elif self.state is not State.IDLE and not cancelled:
             try:
                 self.abort("disposed")
             except (AppendRefused, SessionError) as failed:
                 _log.warning("what waits could not be discarded: %s", failed)
+        if cancelled:
+            self._stop_all()
 
     async def _leave(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

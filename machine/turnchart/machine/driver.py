@@ -44,7 +44,7 @@ LEFT_OPEN: dict[State, Callable[[Driver], None]] = {}
 class Driver(Acts):
     """One agent's machine: takes events, performs rows, awaits effects."""
 
-    __slots__ = ("_done", "_gates", "_note", "_open", "_walk", "_worker")
+    __slots__ = ("_done", "_gates", "_hearing", "_note", "_open", "_stopped", "_walk", "_worker")
 
     counted: ClassVar[Callable[[Driver], Callable[[Row], object]] | None] = None
     """Returns what a new agent tells of each row that it takes; None while nobody counts."""
@@ -55,6 +55,8 @@ class Driver(Acts):
         self._done: tuple[anyio.Event, ...] = ()
         self._open = False
         self._worker: asyncio.Task[None] | None = None
+        self._hearing: anyio.CancelScope | None = None
+        self._stopped = False
         self._walk: list[Row] | None = None
         self._note = None if Driver.counted is None else Driver.counted(self)
 
@@ -177,12 +179,12 @@ class Driver(Acts):
         if self.signals.heard or self.chains:  # only what they call back can need to know
             self._task = anyio.get_current_task().id
         try:
-            while True:
+            while not self._stopped:
                 await self._drive()
                 if self.session.barriers and not self.left:
                     await self._flush()
                 if self.signals.heard:
-                    await self.signals.deliver()
+                    await self._hear_out()
                 if self.state not in TURN_STATES:
                     break
         finally:
@@ -191,6 +193,16 @@ class Driver(Acts):
             self._task = self._worker = None
             self._release()
             self.pump()
+
+    async def _hear_out(self) -> None:
+        """Let the listeners hear that a turn is over; who cancels the program around waits for none."""
+        try:
+            with anyio.CancelScope() as self._hearing:
+                if self._stopped:
+                    self._hearing.cancel()
+                await self.signals.deliver()
+        finally:
+            self._hearing = None
 
     async def _flush(self) -> None:
         """Wait until the end of the turn is safe. Where the disk refuses, the session is read-only now."""
@@ -240,12 +252,36 @@ class Driver(Acts):
         """Stop what runs because the program around the agent is cancelled; no listener is heard out."""
         if not self.working:
             return
-        scope = self._scope
-        self.cut("host")
-        if scope is not None:
-            scope.cancel()
-        elif self._worker is not None and self._task:
-            self._worker.cancel()  # listeners hear that a turn is over
+        self._stopped = True
+        if self.state in TURN_STATES:
+            self.cut("host")
+        for scope in (self._scope, self._hearing):
+            if scope is not None:
+                scope.cancel()
+
+    async def _come_to_rest(self, group: TaskGroup) -> None:
+        """Wait, shielded, until the agent that is being left rests."""
+        if self._worker is not None:
+            group.start_soon(self._accompany)
+        try:
+            await self.rested()
+        except anyio.get_cancelled_exc_class():  # by asyncio itself, which knows no shields
+            self._stop_all()
+            group.cancel_scope.cancel()
+            raise
+
+    async def _accompany(self) -> None:
+        """Stand in a group for the task of a wake that is none of its own, while the agent is being left.
+
+        So nobody leaves the group before that task is over, and who cancels the group stops it.
+        """
+        try:
+            await self.rested()
+        except anyio.get_cancelled_exc_class():
+            self._stop_all()
+            with anyio.CancelScope(shield=True):
+                await self.rested()
+            raise
 
     def _cut_by_host(self) -> None:
         """Close a turn because the program around the agent is cancelled, or ends."""

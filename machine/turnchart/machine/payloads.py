@@ -5,7 +5,7 @@ Making, comparing and showing them is written once for all: ``dataclass`` takes 
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping, Sequence
 from dataclasses import MISSING, FrozenInstanceError, dataclass, field, fields, replace
-from functools import partial
+from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Never, Self, TypeVar, dataclass_transform
 
 from turnchart.machine.entries import Entry, Frozen
@@ -26,6 +26,17 @@ def _payload(kind: type[P]) -> type[P]:
     made = dataclass(slots=True, kw_only=True, init=False, eq=False, repr=False)(kind)
     made.defaults = {each.name: (each.default, each.default_factory) for each in fields(made)}
     return made
+
+
+class _Signature:
+    """What a payload is made with, for ``help`` and consoles: put together when somebody asks for it."""
+
+    def __get__(self, _: object, kind: "type[Payload]") -> Signature:
+        given: list[Parameter] = []
+        for each in fields(kind):
+            usual = each.default if each.default_factory is MISSING else each.default_factory()
+            given.append(Parameter(each.name, Parameter.KEYWORD_ONLY, default=usual, annotation=each.type))
+        return Signature(given)
 
 
 @_payload
@@ -57,6 +68,7 @@ class Payload:
     may_change: ClassVar[frozenset[str]] = frozenset()
     defaults: ClassVar[Mapping[str, tuple[Any, Any]]] = {}
     """What each field is where it is not given: a value, or else what makes one."""
+    __signature__ = _Signature()
 
     def __init__(self, **given: Any) -> None:
         put = object.__setattr__
@@ -74,8 +86,8 @@ class Payload:
     def __delattr__(self, name: str) -> Never:
         raise FrozenInstanceError(f"cannot delete field {name!r}")
 
-    def __reduce__(self) -> tuple[Callable[[], Self], tuple[()]]:  # a copy would be assigned to
-        return partial(type(self), **{name: getattr(self, name) for name in self.defaults}), ()
+    def __reduce__(self) -> tuple[Callable[..., Self], tuple[Any, ...]]:  # a copy would be assigned to
+        return _made, (type(self), {name: getattr(self, name) for name in self.defaults})
 
     def replace(self, **changes: Any) -> Self:
         """Return a payload with some fields changed.
@@ -152,6 +164,10 @@ class Payload:
         turn = {"number": self.turn.number, "prompt": self.turn.prompt, "steps": self.turn.steps}
         common = {"agent": self.agent, "flow": self.flow, "session": self.session, "id": self.id}
         return {**common, "turn": turn, "step": self.step, **given}
+
+
+def _made(kind: type[P], given: Mapping[str, Any]) -> P:
+    return kind(**given)
 
 
 _COMMON = frozenset(f.name for f in fields(Payload))

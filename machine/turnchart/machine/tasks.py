@@ -32,14 +32,16 @@ def start(group: TaskGroup, run: Callable[[], Coroutine[Any, Any, None]]) -> asy
 async def _handing_on(group: TaskGroup, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
     try:
         await run()
-    except Exception as error:  # noqa: BLE001  # the group raises it
-        group.start_soon(_raise, error)
+    except (asyncio.CancelledError, GeneratorExit):
+        raise
     except (SystemExit, KeyboardInterrupt):  # it stops the loop, which has heard of it then
         task: asyncio.Task[Any] | None = asyncio.current_task()
         assert task is not None, "this is one"
         task.add_done_callback(lambda ended: ended.exception())
         raise
+    except BaseException as error:  # noqa: BLE001  # the group raises it
+        group.start_soon(_raise, error)
 
 
-async def _raise(error: Exception) -> NoReturn:
+async def _raise(error: BaseException) -> NoReturn:
     raise error

@@ -310,6 +310,24 @@ def test_what_is_said_to_one_request_only_costs_the_step_it_stands_in(made: list
         made.clear()
 
 
+@pytest.mark.parametrize("role", ["user", "assistant", "tool_result"])
+def test_what_cannot_go_over_is_never_left_out_of_the_next_request(role: str) -> None:
+    picture: list[Block] = [Image("x")]
+    call = AssistantMessage([ToolCall("add", {}, id="c1")], model=MODEL)
+    told: list[Message] = [
+        UserMessage("go") if role != "user" else UserMessage(picture),
+        call if role != "assistant" else AssistantMessage(picture, model=MODEL),
+        ToolResultMessage("c1", "add", "1" if role != "tool_result" else picture),
+    ]
+    kept = Conversation(MODEL, "anthropic")
+    assert kept.told([UserMessage("go"), call])
+    for _ in range(2):
+        with pytest.raises(ValueError, match="base64"):
+            kept.told(told)
+    good: list[Message] = [UserMessage("go"), call, ToolResultMessage("c1", "add", "1")]
+    assert kept.told(good) == to_provider(good, MODEL, "anthropic")
+
+
 def test_where_the_beginning_is_another_one_all_is_made_anew(made: list[str]) -> None:
     kept, history = Conversation(MODEL, "anthropic"), turns(0, 20)
     kept.told(history)

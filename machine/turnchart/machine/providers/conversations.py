@@ -73,8 +73,12 @@ class Conversation:
         alike = sum(takewhile(bool, map(is_, self._said, messages)))
         if alike < len(self._said):
             self._go_back(alike)
-        for said in islice(messages, len(self._said), None):
-            self._take(said)
+        try:
+            for said in islice(messages, len(self._said), None):
+                self._take(said)
+        except BaseException:
+            self._go_back(0)  # a message was taken by half
+            raise
         asked = [*self._asked, *self._without_result()]
         return [*self._found, theirs.ModelRequest(asked)] if asked else list(self._found)
 
