@@ -17,9 +17,10 @@ export async function checkPages(browser, pages, check, shots) {
     const opened = await open(browser, pathToFileURL(file).href);
     const { page } = opened;
     try {
-      if (entries) await page.waitForSelector("html[data-at]", { timeout: 60_000, state: "attached" }).catch(() => says(!entries.length, "no entry is shown"));
+      if (entries?.length) await page.waitForSelector("html[data-at]", { timeout: 60_000, state: "attached" }).catch(() => says(false, "no entry is shown"));
       const usable = performance.now() - opened.begun;
       await ready(page);
+      if (entries && !entries.length) says(await page.evaluate(() => !("at" in document.documentElement.dataset)), "an entry is shown, and there is none");
       await pictures(page, each, says);
       if (entries?.length) await player(page, each, says, usable);
       if (each.moments) await moments(page, each.moments, says);
