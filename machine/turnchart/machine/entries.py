@@ -164,6 +164,11 @@ def decode_foreign(text: str) -> Any:
     return _tuple(value) if type(value) is list else value
 
 
+def encodable(line: str) -> str:
+    """Return JSON that UTF-8 can hold: half of a surrogate pair as JSON spells it."""
+    return line if line.isascii() else line.encode("utf-8", "backslashreplace").decode()
+
+
 class Entry(NamedTuple):
     """One line of the log.
 
@@ -202,8 +207,7 @@ class Entry(NamedTuple):
             f'{{"seq":{self.seq},"parent":{parent},"type":{encode(self.type)},'
             f'"time":{float(self.time)!r},"data":{encode(self.data)}{more}}}'
         )
-        # What half of a surrogate pair becomes here is how JSON spells it.
-        return line if line.isascii() else line.encode("utf-8", "backslashreplace").decode()
+        return encodable(line)
 
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> "Entry":

@@ -86,6 +86,11 @@ class PostgresStore:
         """How often the session has got a writer, this one included; None while this is not the writer."""
         return self._epoch
 
+    @property
+    def as_writer(self) -> tuple[str, int]:
+        """Its id and the number of its writer, as fenced statements ask for them; 0 is nobody's."""
+        return self.id, self._epoch or 0
+
     # -- reading -------------------------------------------------------------------------------
 
     def load(self) -> Iterable[Entry]:

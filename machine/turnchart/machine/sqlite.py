@@ -429,9 +429,7 @@ def _reader(path: Path, found: _Stamp) -> sqlite3.Connection:
         raise _no_sqlite(path, "it is too small")
     how = "mode=ro" if found.wal else "immutable=1"
     db = sqlite3.connect(f"{path.as_uri()}?{how}", uri=True, timeout=PATIENCE)
-    db.text_factory = partial(
-        str, encoding="utf-8", errors="replace"
-    )  # what is no UTF-8 keeps nobody from the rest
+    db.text_factory = partial(str, encoding="utf-8", errors="replace")  # bad text hides nothing else
     return db
 
 

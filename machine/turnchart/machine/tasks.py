@@ -23,10 +23,8 @@ def start(group: TaskGroup, run: Callable[[], Coroutine[Any, Any, None]]) -> asy
     if anyio.get_cancelled_exc_class() is not asyncio.CancelledError:
         group.start_soon(run)
         return None
-    loop = asyncio.get_running_loop()
-    return asyncio.Task(
-        _handing_on(group, run), loop=loop
-    )  # a factory might run it within the call that wakes
+    # Not by the loop's factory, which might run it within the call that wakes.
+    return asyncio.Task(_handing_on(group, run), loop=asyncio.get_running_loop())
 
 
 async def _handing_on(group: TaskGroup, run: Callable[[], Coroutine[Any, Any, None]]) -> None:

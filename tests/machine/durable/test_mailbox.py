@@ -89,7 +89,8 @@ async def test_the_result_of_a_message_is_read_from_the_log() -> None:
         assert (mailbox.result_of(entries, "w2") or {})["turn"] == 2
 
 
-async def test_a_turn_that_was_cut_off_before_it_read_a_message_is_its_turn() -> None:
+def held() -> tuple[Agent, anyio.Event, anyio.Event]:
+    """Return an agent that waits before it reads what it took, what says so, and what lets it go on."""
     entered, holds = anyio.Event(), anyio.Event()
 
     async def wait(payload: object) -> None:
@@ -97,7 +98,13 @@ async def test_a_turn_that_was_cut_off_before_it_read_a_message_is_its_turn() ->
         entered.set()
         await holds.wait()
 
-    async with Agent(ScriptedModel([], default=Reply("ok")), hooks={"assemble": [wait]}) as agent:
+    agent = Agent(ScriptedModel([], default=Reply("ok")), hooks={"assemble": [wait]})
+    return agent, entered, holds
+
+
+async def test_a_turn_that_was_cut_off_before_it_read_a_message_is_its_turn() -> None:
+    agent, entered, holds = held()
+    async with agent:
         agent.follow_up([UserMessage("taken", id="w1")])
         agent.follow_up([UserMessage("waits", id="w2")])
         await entered.wait()
@@ -112,14 +119,8 @@ async def test_a_turn_that_was_cut_off_before_it_read_a_message_is_its_turn() ->
 
 
 async def test_a_message_that_was_taken_and_given_back_waits() -> None:
-    entered, holds = anyio.Event(), anyio.Event()
-
-    async def wait(payload: object) -> None:
-        del payload
-        entered.set()
-        await holds.wait()
-
-    async with Agent(ScriptedModel([], default=Reply("ok")), hooks={"assemble": [wait]}) as agent:
+    agent, entered, _ = held()
+    async with agent:
         agent.follow_up([UserMessage("taken", id="w1")])
         await entered.wait()
         agent.abort(keep_inbox=True)

@@ -214,7 +214,7 @@ class Attending:
         try:
             how(wish.messages())
         except (AppendRefused, ValueError) as error:
-            mailbox.settle(self._store, wish.id, _no_turn("refused", error=str(error)))
+            mailbox.settle(self._store, wish.id, mailbox.no_turn("refused", error=str(error)))
             return False
         finally:
             self._store.fulfil(None)
@@ -232,7 +232,7 @@ class Attending:
         if not keep:
             for each in self._wishes():
                 if each.id < wish.id and each.kind in ("prompt", "steer", "inject"):
-                    mailbox.settle(self._store, each.id, _no_turn("discarded"))
+                    mailbox.settle(self._store, each.id, mailbox.no_turn("discarded"))
         if not runs:
             self._store.done(wish.id)
 
@@ -324,12 +324,8 @@ class Attending:
         entries = self.session.entries
         came = mailbox.result_of(entries, message_id)
         if came is None and not self.session.inbox.knows(message_id):
-            came = mailbox.taken_by(entries, message_id) or _no_turn("discarded")
-        return came or _no_turn("parked")
-
-
-def _no_turn(reason: str, **more: str) -> dict[str, Any]:
-    return {"turn": 0, "reason": reason, "text": "", "steps": 0, **more}
+            came = mailbox.taken_by(entries, message_id) or mailbox.no_turn("discarded")
+        return came or mailbox.no_turn("parked")
 
 
 def portions(pieces: list[str]) -> list[list[str]]:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple
 
-from turnchart.machine.entries import Entry
+from turnchart.machine.entries import Entry, encodable
 from turnchart.machine.errors import SessionError, SessionReadOnly
 from turnchart.machine.postgres import PostgresStore
 from turnchart.machine.postgres_database import Batch, Database
@@ -268,8 +268,7 @@ class GroupedStore(PostgresStore):
         The outcome of a tool, under its ``place``, is written only if its result is not in the log by then.
         """
         self.check()
-        # Half of a surrogate pair, which no database takes, becomes what JSON spells it as.
-        self._new.kept[_name(key)] = line.encode("utf-8", "backslashreplace").decode()
+        self._new.kept[_name(key)] = encodable(line)
         self._keeps = True
         self._group.add(self)
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, Literal, LiteralString, NamedTuple
 
-from turnchart.machine.entries import Entry, Frozen, encode
+from turnchart.machine.entries import Entry, Frozen, encodable, encode
 from turnchart.machine.errors import SessionLocked
 from turnchart.machine.inbox import Inbox
 from turnchart.machine.messages import Message, message
@@ -146,8 +146,7 @@ def settle(store: PostgresStore, id: int, result: Mapping[str, Any]) -> None:
     """
     text = json.dumps(result)
     told = f'{{"result":{id},"came":{text}}}' if len(text) < LARGEST else f'{{"result":{id}}}'
-    writer = (store.id, store.epoch or 0)
-    if not store.database.settle(id, text, channel(store.id), told, writer):
+    if not store.database.settle(id, text, channel(store.id), told, store.as_writer):
         raise SessionLocked(f"session {store.id} was taken over, so what its turns came to is not known here")
 
 
@@ -158,9 +157,7 @@ def channel(session: str) -> str:
 
 def body_of(messages: Sequence[Message]) -> str:
     """Return the body of a wish that brings messages."""
-    body = encode(Frozen(messages=tuple(messages)))
-    # Half of a surrogate pair, which no database takes, becomes what JSON spells it as.
-    return body.encode("utf-8", "backslashreplace").decode()
+    return encodable(encode(Frozen(messages=tuple(messages))))
 
 
 def result_of(entries: Sequence[Entry], message_id: str) -> dict[str, Any] | None:
@@ -194,6 +191,11 @@ def taken_by(entries: Sequence[Entry], message_id: str) -> dict[str, Any] | None
         elif entry.type == "turn/end" and number == data["turn"]:
             return _came(entry, "")
     return None
+
+
+def no_turn(reason: str, **more: str) -> dict[str, Any]:
+    """Return what a wish came to that no turn took."""
+    return {"turn": 0, "reason": reason, "text": "", "steps": 0, **more}
 
 
 def _came(end: Entry, text: str) -> dict[str, Any]:

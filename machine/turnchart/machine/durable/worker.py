@@ -213,7 +213,7 @@ class Worker:
         What was asked for meanwhile had to wait for the version of that turn, and no longer has to.
         """
         if self._others:
-            unpin(store.database, self._app, (store.id, store.epoch or 0))
+            unpin(store.database, self._app, store.as_writer)
 
     def _at_work(self) -> set[str]:
         """Return the executors that have turns."""
@@ -296,7 +296,7 @@ class Worker:
         """
         sql = """SELECT id FROM turnchart.wishes WHERE session = %s AND ticket = %s
             AND kind IN ('prompt', 'steer') AND result IS NULL"""
-        failed = {"turn": 0, "reason": "error", "text": "", "steps": 0, "error": named_text_of(error)}
+        failed = mailbox.no_turn("error", error=named_text_of(error))
 
         def say() -> None:
             store = PostgresStore(self.dsn, session, self.database)
