@@ -3,6 +3,7 @@ from typing import Any
 
 from turnchart.flows.problems import Problem, render_all
 from turnchart.flows.reports import github, sarif
+from turnchart.machine.version import VERSION
 
 WRONG = Problem("unknown-key", 'unknown key "a"', "a b.yaml", 3, 5, 2, 'did you mean "b"?')
 WHOLE = Problem("file-missing", "cannot read 100%", "/x/gone,1:2.yaml", level="note")
@@ -31,7 +32,9 @@ def results(text: str) -> list[dict[str, Any]]:
 def test_sarif_holds_the_same_facts() -> None:
     text = sarif([WRONG, WHOLE])
     first, second = results(text)
-    rules = json.loads(text)["runs"][0]["tool"]["driver"]["rules"]
+    driver = json.loads(text)["runs"][0]["tool"]["driver"]
+    assert (driver["name"], driver["version"]) == ("turnchart", VERSION)
+    rules = driver["rules"]
     assert [each["id"] for each in rules] == ["file-missing", "unknown-key"]
     assert rules[first["ruleIndex"]]["id"] == first["ruleId"] == "unknown-key"
     assert (first["level"], second["level"]) == ("error", "note")

@@ -3,10 +3,10 @@
 import json
 from collections.abc import Mapping, Sequence
 from copy import copy, deepcopy
-from dataclasses import FrozenInstanceError, fields, replace
+from dataclasses import MISSING, FrozenInstanceError, fields, replace
 from inspect import Parameter, signature
 from pickle import dumps, loads
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -84,19 +84,19 @@ def test_every_field_has_a_default_and_none_can_be_assigned(kind: type[Payload])
 
 @pytest.mark.parametrize("kind", EVERY)
 def test_a_payload_takes_its_fields_by_name_and_nothing_else(kind: type[Payload]) -> None:
-    given = {field.name: object() for field in fields(kind)}
+    given: dict[str, Any] = {field.name: object() for field in fields(kind)}
     made = kind(**given)
     assert all(getattr(made, name) is value for name, value in given.items())
-    with pytest.raises(TypeError, match=rf"^{kind.__name__} has no field 'wrong'$"):
-        kind(wrong=1)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'wrong'"):
+        cast(Any, kind)(wrong=1)
 
 
 @pytest.mark.parametrize("kind", EVERY)
 def test_a_payload_says_what_it_takes(kind: type[Payload]) -> None:
     asked = signature(kind).parameters
     assert list(asked) == [each.name for each in fields(kind)]
-    made = kind()
-    assert all(each.default == getattr(made, name) for name, each in asked.items())
+    made, plain = kind(), [each.name for each in fields(kind) if each.default_factory is MISSING]
+    assert all(asked[name].default == getattr(made, name) for name in plain)
     assert {each.kind for each in asked.values()} == {Parameter.KEYWORD_ONLY}
 
 
@@ -209,7 +209,7 @@ def test_programs_read_the_fields_of_the_contract_by_name(payload: Payload, own:
 
 
 def test_common_fields_are_the_same_in_every_payload() -> None:
-    common = {"agent": "a", "flow": "f", "session": "s", "id": "h", "step": 2}
+    common: dict[str, Any] = {"agent": "a", "flow": "f", "session": "s", "id": "h", "step": 2}
     for kind in EVERY:
         if kind is not POINTS["stream"].payload:
             assert {name: kind(**common).json()[name] for name in common} == common

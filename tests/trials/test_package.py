@@ -22,6 +22,8 @@ from packaging.metadata import Metadata
 from packaging.requirements import Requirement
 from trove_classifiers import classifiers
 
+from turnchart.machine.version import VERSION
+
 pytestmark = [pytest.mark.slow, pytest.mark.checkout]
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -172,7 +174,7 @@ def test_what_the_package_says_of_itself_is_valid(built: Built) -> None:
     archive = zipfile.ZipFile(built.wheel)
     [name] = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
     said = Metadata.from_email(archive.read(name), validate=True)
-    assert (said.name, str(said.version)) == ("turnchart", PROJECT["version"])
+    assert (said.name, str(said.version)) == ("turnchart", VERSION)
     assert set(said.classifiers or ()) <= set(classifiers)
     assert set(said.provides_extra or ()) == set(EXTRAS)
 
@@ -181,7 +183,7 @@ def test_an_index_can_show_the_readme(built: Built) -> None:
     """It renders, nothing of it is lost but links to files, and every link leads somewhere."""
     ran(sys.executable, "-m", "twine", "--no-color", "check", "--strict", built.sdist, built.wheel)
     with tarfile.open(built.sdist) as archive:
-        told = archive.extractfile(f"turnchart-{PROJECT['version']}/PKG-INFO")
+        told = archive.extractfile(f"turnchart-{VERSION}/PKG-INFO")
         assert told is not None
         shown = Metadata.from_email(told.read()).description or ""
     readme = (ROOT / "README.md").read_text("utf-8")

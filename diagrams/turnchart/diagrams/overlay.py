@@ -2,18 +2,19 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from turnchart.diagrams.trail import Took, trail
 from turnchart.machine.entries import Entry
 from turnchart.machine.points import POINTS
+from turnchart.machine.records import record
 from turnchart.machine.states import State
 from turnchart.machine.table import LIFECYCLE, Row, Table
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Record:
     """What a session did.
 
@@ -38,7 +39,7 @@ def _nothing() -> MappingProxyType[str, tuple[str, ...]]:
     return MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Overlay:
     """What is drawn over a table. All text is plain; the pictures escape it.
 

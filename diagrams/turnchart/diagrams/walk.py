@@ -14,22 +14,22 @@ With ``detail`` every row is named where it is taken, and every undrawn row is d
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
+from turnchart.machine.records import record
 from turnchart.machine.says import Arrow, Line, Note, Part
 from turnchart.machine.states import State
 from turnchart.machine.table import Row, Table
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Mark:
     """A state begins here; drawn only where something is to be noted at it."""
 
     state: State
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Way:
     """One alternative of a fork."""
 
@@ -37,7 +37,7 @@ class Way:
     nodes: tuple["Node", ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Fork:
     """Ways of which one is taken, or none in an ``opt`` or ``break``."""
 

@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
 from turnchart.flows.problems import CODES, Problem
+from turnchart.machine.version import VERSION
 
 _SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 
@@ -48,12 +48,9 @@ def sarif(problems: Sequence[Problem]) -> str:
     codes = sorted({problem.code for problem in problems})
     driver: dict[str, Any] = {
         "name": "turnchart",
+        "version": VERSION,
         "rules": [{"id": code, "shortDescription": {"text": CODES[code]}} for code in codes],
     }
-    try:
-        driver["version"] = version("turnchart")
-    except PackageNotFoundError:  # run from the source, without an installation
-        pass
     results = [_result(problem, codes.index(problem.code)) for problem in problems]
     run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
     log = {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}

@@ -7,7 +7,7 @@ Reading gives plain dataclasses; only ``to_model`` needs the machine.
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
@@ -18,6 +18,7 @@ from turnchart.flows.schema import Closed, Count, FromZero, Maybe, Name, Seconds
 from turnchart.flows.source import AnyNode, Document, ListNode, MapNode, Scalar, read_file
 from turnchart.flows.validate import Loc, Reading, bad_value, dotted, unknown_key
 from turnchart.machine.messages import FailureKind
+from turnchart.machine.records import record
 from turnchart.machine.states import State
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ ACTIONS: Final[tuple[Action, ...]] = ("steer", "follow_up", "inject", "abort")
 _HELP: Final = "a script is a list: - {text: Hello.}"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ScriptCall:
     """A tool call of an answer."""
 
@@ -39,7 +40,7 @@ class ScriptCall:
     id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ScriptStep:
     """One answer of a script; where ``fail`` names a kind, the request fails after it. Times in seconds."""
 
@@ -56,7 +57,7 @@ class ScriptStep:
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ScriptInput:
     """What a person does when the agent is in a state; ``step`` None: the first time."""
 
@@ -66,7 +67,7 @@ class ScriptInput:
     step: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Script:
     """A script file: what the model answers, and what people say meanwhile."""
 

@@ -12,7 +12,7 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -21,6 +21,7 @@ from turnchart.flows.problems import Level, Problem
 from turnchart.flows.source import AnyNode, ListNode, MapNode, Scalar, as_written, scalars
 from turnchart.flows.validate import find
 from turnchart.machine.paths import resolved
+from turnchart.machine.records import record
 
 if TYPE_CHECKING:
     from turnchart.flows.check import Checked
@@ -43,7 +44,7 @@ _PARAM: Final = re.compile(r"(?<!\$)\$\{param:([A-Za-z][A-Za-z0-9_]*)")
 _SECRET_NAME: Final = re.compile(r".*_(KEY|TOKEN|SECRET|PASSWORD)", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Reach:
     """One thing that a flow starts or reaches.
 

@@ -1,7 +1,7 @@
 """Trying hooks outside of a run: one chain of a flow, one payload, and what every hook said to it."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from turnchart.flows.problems import meant
@@ -11,6 +11,7 @@ from turnchart.machine.clock import SYSTEM_CLOCK
 from turnchart.machine.messages import Text
 from turnchart.machine.payloads import Payload, PreTool
 from turnchart.machine.points import ToolOutcome
+from turnchart.machine.records import record
 from turnchart.machine.verdict import Dispatch
 from turnchart.machine.world import AgentWorld
 
@@ -21,7 +22,7 @@ FAILED: Final = "failed"
 NONE: Final = "none"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Tried:
     """What a chain came to.
 

@@ -5,13 +5,13 @@ What counts as all of it is what the generated paths reach, so every measure can
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from typing import Final, Literal, get_args
 
 from turnchart.machine.agent import Agent
 from turnchart.machine.driver import Driver
+from turnchart.machine.records import record
 from turnchart.machine.states import State
 from turnchart.machine.table import LIFECYCLE, Row, Table
 from turnchart.machine.verdict import acted
@@ -22,7 +22,7 @@ SHOWN: Final = 10
 """So many of the missing ones are shown of each measure."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Part:
     """One measure.
 

@@ -4,7 +4,6 @@ It is imported at the start of every pytest run of every project that has Turnch
 nothing of Turnchart is imported at the top of this file: a hook that needs some imports it when it is called.
 """
 
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +20,9 @@ if TYPE_CHECKING:
 
 def pytest_report_header() -> str:
     """Say which Turnchart is under test."""
-    return f"turnchart: {version('turnchart')}"
+    from turnchart.machine.version import VERSION
+
+    return f"turnchart: {VERSION}"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

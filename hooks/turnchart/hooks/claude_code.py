@@ -8,7 +8,6 @@ blocks: a guard that has crashed lets nothing pass.
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from turnchart.hooks.builtin._subject import root_of
@@ -33,6 +32,7 @@ from turnchart.machine.points import (
     TurnStopping,
     Veto,
 )
+from turnchart.machine.records import record
 
 EVENTS: Final[Mapping[str, str]] = {
     "session_start": "SessionStart", "session_end": "SessionEnd", "pre_step": "UserPromptSubmit",
@@ -64,7 +64,7 @@ class DialectFailed(CommandFailed):
     """A program did not answer as a hook of Claude Code does."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Said:
     """What a program said, however it said it.
 

@@ -7,12 +7,13 @@ other text, an unknown key, too much output) is a failure, and the table of the 
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from dataclasses import asdict, field, fields, is_dataclass
 from typing import Any, Final, Literal, cast
 
 from turnchart.machine.bound import Remarked
 from turnchart.machine.errors import TurnchartError
 from turnchart.machine.points import POINTS, AddContext, Allow, Decision, Payload, Point, Ran, World
+from turnchart.machine.records import record
 
 PROTOCOL: Final = 1
 MAX_OUTPUT: Final = 1024 * 1024
@@ -35,7 +36,7 @@ class CommandFailed(TurnchartError):
     stderr = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Command:
     """A program as a hook of one point.
 

@@ -3,11 +3,13 @@
 Clients log addresses, so they get them apart.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from urllib.parse import unquote, urlsplit
 
+from turnchart.machine.records import record
 
-@dataclass(frozen=True, slots=True)
+
+@record
 class Login:
     """Who logs in somewhere, by HTTP's basic authentication."""
 

@@ -1,14 +1,15 @@
 """Approvals: what a person is asked before a tool runs, and what they may answer."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from turnchart.machine.records import record
 
 if TYPE_CHECKING:
     from turnchart.machine.tools import Effects
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Question:
     """May this call run?
 
@@ -29,17 +30,17 @@ class Question:
     effects: "Effects | None" = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Approve:
     """Let this call run."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ApproveForSession:
     """Let this call run, and do not ask for the like of it again in this session."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Refuse:
     """Do not run it; the model reads the reason."""
 

@@ -2,11 +2,11 @@
 
 import inspect
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from turnchart.machine.points import POINTS, OnError, Point
+from turnchart.machine.records import record
 
 HOOK_TIMEOUT = 30.0
 """Seconds that an async hook may take unless something else was said."""
@@ -28,7 +28,7 @@ class Marks(NamedTuple):
     observes: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BoundHook:
     """A hook of one chain; ``bind`` makes it.
 

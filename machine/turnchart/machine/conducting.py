@@ -14,6 +14,7 @@ from turnchart.machine.entries import Entry
 from turnchart.machine.errors import TurnchartError, TurnFailed
 from turnchart.machine.messages import Failure, ToolCall
 from turnchart.machine.points import POINTS, GiveUp, Payload, Reject, Retry, Stop
+from turnchart.machine.records import record
 from turnchart.machine.scripted import Reply, Scripted, ScriptedModel
 from turnchart.machine.sides import align, side_by_side
 from turnchart.machine.signals import Signal
@@ -41,7 +42,7 @@ class WalkDiffers(AssertionError):
     """An agent walked otherwise than a path, and no hook of its own made that path impossible."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PathInput:
     """What somebody does while a path is walked.
 
@@ -75,7 +76,7 @@ class PathScript:
     hooks: dict[str, list[BoundHook]]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Driven:
     """How a path went.
 

@@ -1,15 +1,15 @@
 """The settings of an agent: queue modes, retries and limits. Frozen, checked when they are made."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from random import Random
 from typing import Literal, get_args
 
 from turnchart.machine.inbox import MODES, Mode
 from turnchart.machine.messages import FAILURE_KINDS, RETRIED_KINDS, Failure, FailureKind
+from turnchart.machine.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Queues:
     """How many waiting messages are taken at once.
 
@@ -28,7 +28,7 @@ class Queues:
                 raise ValueError(f"queues.{name} is {value!r}; it must be one of: {', '.join(MODES)}")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RetryPolicy:
     """When a failed request is tried again, inside its step.
 
@@ -73,7 +73,7 @@ class RetryPolicy:
         return random.uniform(0, min(self.max_delay, self.base_delay * 2 ** min(attempts - 1, 60)))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Limits:
     """What one turn may spend. None means no limit.
 
@@ -110,7 +110,7 @@ Strategy = Literal["none", "drop_oldest", "summarize"]
 STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Compaction:
     """How a conversation is made shorter that does not fit the model's context window.
 

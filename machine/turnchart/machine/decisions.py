@@ -1,21 +1,22 @@
 """What hooks may decide. ``points.py`` says which point takes which of these."""
 
-from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, ClassVar
+
+from turnchart.machine.records import record
 
 if TYPE_CHECKING:
     from turnchart.machine.messages import Message
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Decision:
     """What a hook decided. ``word`` is how logs and ``run:`` hooks write it."""
 
     word: ClassVar[str] = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _WithReason(Decision):
     reason: str = ""
 
@@ -23,7 +24,7 @@ class _WithReason(Decision):
         _check_text(self, "reason", self.reason)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _WithText(Decision):
     text: str = ""
 
@@ -36,7 +37,7 @@ def _check_text(decision: Decision, name: str, value: object) -> None:
         raise TypeError(f"{type(decision).__name__}.{name} must be text, not {type(value).__name__}")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Enter(Decision):
     """Enter the step with these messages; the same as replacing them in the payload."""
 
@@ -52,7 +53,7 @@ class Reject(_WithReason):
     word = "reject"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Retry(Decision):
     """Try the request again after so many seconds, with another model if one is named."""
 

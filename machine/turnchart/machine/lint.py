@@ -4,7 +4,7 @@ Pure: it reads a table and what is given of a flow, and looks at nothing else.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from fnmatch import fnmatchcase
 from itertools import product
 from types import MappingProxyType
@@ -13,6 +13,7 @@ from typing import Final, Literal, NamedTuple
 from turnchart.machine.config import Compaction, Limits, Queues, RetryPolicy
 from turnchart.machine.permissions import Permissions
 from turnchart.machine.points import POINTS
+from turnchart.machine.records import record
 from turnchart.machine.states import TURN_STATES, Event, Facts, State
 from turnchart.machine.table import LIFECYCLE, Row, Table
 
@@ -58,7 +59,7 @@ class GivenHook(NamedTuple):
     timeout: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Given:
     """What a flow says that bears on the table; what it leaves out has its default.
 

@@ -5,12 +5,12 @@ nobody can change what has been logged. ``Text("hi") == {"type": "text", "text":
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
 from turnchart.machine.entries import Frozen, freeze
 from turnchart.machine.kinds import KINDS, check_details
 from turnchart.machine.message_fields import check_fields, plain, seconds
+from turnchart.machine.records import record
 
 StopReason = Literal["stop", "tool_calls", "max_tokens", "error", "aborted"]
 
@@ -25,7 +25,7 @@ RETRIED_KINDS: tuple[FailureKind, ...] = FAILURE_KINDS[:7]
 """The kinds that are retried unless a policy says otherwise."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Failure:
     """Why a request failed. ``retry_after`` is what the provider asked for, in seconds."""
 

@@ -1,16 +1,13 @@
-"""What hooks get: one frozen payload per point. ``points.py`` says which point gives which of these.
-
-Making, comparing and showing them is written once for all: ``dataclass`` takes long to write that for each.
-"""
+"""What hooks get: one frozen payload per point. ``points.py`` says which point gives which of these."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping, Sequence
-from dataclasses import MISSING, FrozenInstanceError, dataclass, field, fields, replace
-from inspect import Parameter, Signature
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Never, Self, TypeVar, dataclass_transform
+from dataclasses import field, fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar, dataclass_transform
 
 from turnchart.machine.entries import Entry, Frozen
 from turnchart.machine.messages import AssistantMessage, FailureKind, Message, ToolResultMessage
 from turnchart.machine.messages import Block as Part
+from turnchart.machine.records import make, record
 from turnchart.machine.turn_view import NO_TURN, Call, Outcome, Ran, TurnView, World
 
 if TYPE_CHECKING:
@@ -20,23 +17,10 @@ if TYPE_CHECKING:
 P = TypeVar("P", bound="Payload")
 
 
-@dataclass_transform(kw_only_default=True, eq_default=False, frozen_default=True, field_specifiers=(field,))
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
 def _payload(kind: type[P]) -> type[P]:
     """Make a frozen dataclass of a payload, every field of which has a default."""
-    made = dataclass(slots=True, kw_only=True, init=False, eq=False, repr=False)(kind)
-    made.defaults = {each.name: (each.default, each.default_factory) for each in fields(made)}
-    return made
-
-
-class _Signature:
-    """What a payload is made with, for ``help`` and consoles: put together when somebody asks for it."""
-
-    def __get__(self, _: object, kind: "type[Payload]") -> Signature:
-        given: list[Parameter] = []
-        for each in fields(kind):
-            usual = each.default if each.default_factory is MISSING else each.default_factory()
-            given.append(Parameter(each.name, Parameter.KEYWORD_ONLY, default=usual, annotation=each.type))
-        return Signature(given)
+    return make(kind, kw_only=True)
 
 
 @_payload
@@ -66,28 +50,6 @@ class Payload:
     world: World | None = None
 
     may_change: ClassVar[frozenset[str]] = frozenset()
-    defaults: ClassVar[Mapping[str, tuple[Any, Any]]] = {}
-    """What each field is where it is not given: a value, or else what makes one."""
-    __signature__ = _Signature()
-
-    def __init__(self, **given: Any) -> None:
-        put = object.__setattr__
-        for name, (default, factory) in self.defaults.items():
-            if name in given:
-                put(self, name, given.pop(name))
-            else:
-                put(self, name, factory() if default is MISSING else default)
-        if given:
-            raise TypeError(f"{type(self).__name__} has no field {', '.join(map(repr, given))}")
-
-    def __setattr__(self, name: str, value: object) -> Never:
-        raise FrozenInstanceError(f"cannot assign to field {name!r}")
-
-    def __delattr__(self, name: str) -> Never:
-        raise FrozenInstanceError(f"cannot delete field {name!r}")
-
-    def __reduce__(self) -> tuple[Callable[..., Self], tuple[Any, ...]]:  # a copy would be assigned to
-        return _made, (type(self), {name: getattr(self, name) for name in self.defaults})
 
     def replace(self, **changes: Any) -> Self:
         """Return a payload with some fields changed.
@@ -142,17 +104,6 @@ class Payload:
             )
         return self.world
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Payload) or type(self) is not type(other):
-            return NotImplemented
-        return all(getattr(self, each.name) == getattr(other, each.name) for each in fields(self))
-
-    __hash__ = None  # type: ignore[assignment]  # what it holds has none either
-
-    def __repr__(self) -> str:
-        shown = ", ".join(f"{each.name}={getattr(self, each.name)!r}" for each in fields(self))
-        return f"{type(self).__name__}({shown})"
-
     def changed(self, other: "Payload") -> tuple[str, ...]:
         """Return the names of the fields in which another payload of the same point differs."""
         return tuple(sorted(name for name in self.may_change if getattr(self, name) != getattr(other, name)))
@@ -164,10 +115,6 @@ class Payload:
         turn = {"number": self.turn.number, "prompt": self.turn.prompt, "steps": self.turn.steps}
         common = {"agent": self.agent, "flow": self.flow, "session": self.session, "id": self.id}
         return {**common, "turn": turn, "step": self.step, **given}
-
-
-def _made(kind: type[P], given: Mapping[str, Any]) -> P:
-    return kind(**given)
 
 
 _COMMON = frozenset(f.name for f in fields(Payload))
@@ -354,7 +301,7 @@ class OnSignal(Payload):
     data: Mapping[str, Any] = field(default_factory=Frozen)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ToolOutcome:
     """What running a tool gave: the answer of the ``tool`` point."""
 

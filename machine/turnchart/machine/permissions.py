@@ -6,11 +6,12 @@ Deny beats ask beats allow beats the default. A rule is the name of a tool, a gl
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, cast
 
+from turnchart.machine.records import record
 from turnchart.machine.subjects import NO_SUBJECT, Subject, subject_of_call
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class RuleProblem(NamedTuple):
     message: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Permissions:
     """The rules of one agent.
 

@@ -6,9 +6,10 @@ runs and what is drawn cannot differ.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
+
+from turnchart.machine.records import record
 
 Times = Literal["1", "?", "*"]
 """How often each name in ``does`` happens where its line stands: once, at most once, any number of times."""
@@ -43,7 +44,7 @@ class Kind(StrEnum):
     EMIT = "emit"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Arrow:
     """One arrow of the sequence view, and what stands behind it."""
 
@@ -59,7 +60,7 @@ class Arrow:
     """Drawn dashed although its kind is not."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Note:
     """A remark over two participants; performs nothing."""
 
@@ -69,7 +70,7 @@ class Note:
     again: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Silent:
     """Performed, but not drawn in the bare sequence view; ``--detail`` draws it."""
 
@@ -82,7 +83,7 @@ class Silent:
     """May happen at any moment while the state lasts, not only where the line stands."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Block:
     """An ``opt`` or ``loop`` inside one state. Alternatives between states come from the rows."""
 

@@ -3,7 +3,6 @@
 import json
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from turnchart.machine.abort import AbortSignal
@@ -23,12 +22,13 @@ from turnchart.machine.models import (
     ToolCallDelta,
     UsageReport,
 )
+from turnchart.machine.records import record
 
 KEPT_REQUESTS = 1000
 """So many of the last requests stay readable in ``ScriptedModel.requests``."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Reply:
     """One answer of a script.
 

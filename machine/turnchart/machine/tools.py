@@ -9,7 +9,7 @@ import json
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from math import inf
 from pathlib import Path, PurePath
@@ -36,6 +36,7 @@ from turnchart.machine.entries import Entry
 from turnchart.machine.messages import Content
 from turnchart.machine.outcomes import ToolFailed, failed, outcome_of, outcome_of_error
 from turnchart.machine.points import ToolOutcome, World
+from turnchart.machine.records import record
 from turnchart.machine.tool_arguments import ToolArgumentError, json_object
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ class ToolContext:
             from_thread.run_sync(self._report, content)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Tool:
     """A function that a model may call. Made by ``tool``; still callable as the function that it was.
 

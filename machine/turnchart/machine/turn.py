@@ -1,14 +1,13 @@
 """What a turn came to, for whoever prompted it."""
 
-from dataclasses import dataclass
-
 from turnchart.machine.chart import ON_GOING
 from turnchart.machine.errors import TurnFailed
 from turnchart.machine.inbox import Item
 from turnchart.machine.messages import AssistantMessage
+from turnchart.machine.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Turn:
     """One turn, after its end.
 

@@ -1,10 +1,10 @@
 """What a payload knows of the running turn, and how hooks reach the world."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from turnchart.machine.entries import Entry, Frozen
+from turnchart.machine.records import record
 
 Outcome = Literal["ok", "error", "denied", "aborted"]
 """How a tool call ended."""
@@ -74,7 +74,7 @@ class World(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Call:
     """One tool call of this turn."""
 

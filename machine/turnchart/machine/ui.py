@@ -19,12 +19,12 @@ module is loaded before somebody asks for it. The mapping, word by word:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, cast
 
 from turnchart.machine.messages import AssistantMessage, Block, Failure, Message, ToolResultMessage
 from turnchart.machine.models import BlockEnd, BlockStart, Chunk, TextDelta, ThinkingDelta, ToolCallDelta
+from turnchart.machine.records import record
 from turnchart.machine.signals import Signal
 from turnchart.machine.states import TURN_STATES
 from turnchart.machine.stream import Answer, expand
@@ -42,14 +42,14 @@ _PARTS = (BlockStart, TextDelta, ThinkingDelta, ToolCallDelta, BlockEnd)
 # -- the events ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AgentStart:
     """The agent works."""
 
     type: ClassVar[Literal["agent_start"]] = "agent_start"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AgentEnd:
     """It does not work any more. ``messages``: what this run added to the conversation, oldest first."""
 
@@ -58,7 +58,7 @@ class AgentEnd:
     error_message: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Settled:
     """It came to rest: no ``agent_end`` listener sent it on. ``next_turn_count``: riders that wait."""
 
@@ -66,7 +66,7 @@ class Settled:
     next_turn_count: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TurnStart:
     """A step of a turn begins."""
 
@@ -75,7 +75,7 @@ class TurnStart:
     step: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TurnEnd:
     """A step is over: its last answer, the results of its tools, and what broke it."""
 
@@ -85,7 +85,7 @@ class TurnEnd:
     error_message: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class MessageStart:
     """A message of any role begins; that of an assistant holds nothing yet."""
 
@@ -93,7 +93,7 @@ class MessageStart:
     message: Message
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class MessageUpdate:
     """More of an answer came."""
 
@@ -107,7 +107,7 @@ class MessageUpdate:
         return self.partial.message
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class MessageEnd:
     """A message is complete; it is the object that the log holds.
 
@@ -123,7 +123,7 @@ class MessageEnd:
     failure: Failure | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ToolExecutionStart:
     """A call starts: hooks and people are asked about it, then its tool runs."""
 
@@ -133,7 +133,7 @@ class ToolExecutionStart:
     args: Frozen | str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ToolExecutionUpdate:
     """How far a call is."""
 
@@ -144,7 +144,7 @@ class ToolExecutionUpdate:
     content: tuple[Block, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ToolExecutionEnd:
     """A call is over, and this is what the ``post_tool`` hooks made of its result; in the model's order."""
 
@@ -155,7 +155,7 @@ class ToolExecutionEnd:
     is_error: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class QueueUpdate:
     """What waits now: for the next step, for turns of its own, and beside the next prompt."""
 
@@ -165,7 +165,7 @@ class QueueUpdate:
     next_turn: tuple[Item, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SavePoint:
     """A step and what was asked for meanwhile are in the log."""
 
@@ -173,7 +173,7 @@ class SavePoint:
     had_pending_mutations: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Abort:
     """An abort discarded these."""
 
@@ -181,7 +181,7 @@ class Abort:
     cleared: tuple[Item, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ModelUpdate:
     """Another model is asked from the next step on."""
 
@@ -190,7 +190,7 @@ class ModelUpdate:
     previous_model: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ThinkingLevelUpdate:
     """Another thinking level counts from the next step on; None is the provider's default."""
 
@@ -199,7 +199,7 @@ class ThinkingLevelUpdate:
     previous_level: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ToolsUpdate:
     """The model may call other tools from the next step on."""
 
@@ -208,7 +208,7 @@ class ToolsUpdate:
     previous_tools: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AfterProviderResponse:
     """The model began to answer. ``attempt`` counts inside the step, from 1."""
 
@@ -250,7 +250,7 @@ class Partial:
         return self._message
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Rebuilt:
     """For the view alone: the conversation was changed further up, or is another branch now."""
 

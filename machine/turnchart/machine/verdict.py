@@ -1,12 +1,13 @@
 """What comes out of a hook chain: what holds, and how it came about."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Generic
 
 from typing_extensions import TypeVar
 
 from turnchart.machine.points import Decision, Payload
+from turnchart.machine.records import record
 
 CUT_OFF = "the turn was cut off"
 """The reason beside what a program wrote to stderr, where nobody hears its answer."""
@@ -14,7 +15,7 @@ CUT_OFF = "the turn was cut off"
 P = TypeVar("P", bound=Payload, default=Payload)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Dispatch:
     """One hook was called.
 
@@ -62,7 +63,7 @@ def acted(result: Mapping[str, Any]) -> bool:
     return any(result.get(name) for name in ("decision", "reason", "error", "changed"))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Verdict(Generic[P]):
     """What a chain says.
 

@@ -5,7 +5,6 @@ Order is judged by the automaton that the table makes (``automaton``), numbers a
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple
 
@@ -16,6 +15,7 @@ from turnchart.machine.compaction_book import Compactions
 from turnchart.machine.entries import ENTRIES, Entry
 from turnchart.machine.errors import named_text_of
 from turnchart.machine.queue_book import Queue
+from turnchart.machine.records import record
 from turnchart.machine.states import State
 from turnchart.machine.table import LIFECYCLE, Row, Table
 
@@ -177,7 +177,7 @@ def verify(entries: Iterable[Entry], table: Table = LIFECYCLE) -> Verdict:
     return judge.verdict()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Mismatch:
     """Where a trace leaves the declarations.
 

@@ -13,11 +13,11 @@ Else events change it, each right before its listeners hear it, so that they see
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from turnchart.machine.context import Prefix
 from turnchart.machine.messages import Message
+from turnchart.machine.records import record
 from turnchart.machine.states import TURN_STATES, State
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from turnchart.machine.ui import Partial
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AgentState:
     """An agent at one moment.
 

@@ -6,7 +6,6 @@ import os
 import signal
 from collections.abc import AsyncIterable, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,6 +14,7 @@ from anyio.abc import Process
 
 from turnchart.machine.clock import Clock
 from turnchart.machine.paths import inside
+from turnchart.machine.records import record
 
 PASSED_VARIABLES = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "TMPDIR")
 """What a program that a hook starts sees of our environment, besides ``LC_*``."""
@@ -24,7 +24,7 @@ LAST_WORDS = 0.2
 """In seconds, so long is the end of what a killed program wrote waited for: others may hold the pipe open."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Finished:
     """What a program gave back."""
 

@@ -59,9 +59,9 @@ def _command_line(arguments: Sequence[str]) -> "typer.Typer":
 
     def say_version(asked: bool) -> None:
         if asked:
-            from importlib.metadata import version
+            from turnchart.machine.version import VERSION
 
-            typer.echo(f"turnchart {version('turnchart')}")
+            typer.echo(f"turnchart {VERSION}")
             raise typer.Exit
 
     @app.callback()

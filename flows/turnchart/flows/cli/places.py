@@ -5,12 +5,12 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Final, Literal
 
 from turnchart.machine.errors import SessionError
+from turnchart.machine.records import record
 
 if TYPE_CHECKING:
     from turnchart.machine.entries import Entry
@@ -26,7 +26,7 @@ Broken = Callable[[SessionError], object]
 """Hears of a file that is no session, or a damaged one."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Shelf:
     """Where sessions are kept.
 

@@ -1,8 +1,7 @@
 """What a run is made of, before anything runs: who says what, which hooks stay, where the log goes."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from importlib.metadata import PackageNotFoundError, version
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,12 +11,14 @@ from turnchart.flows.cli.lines import Lines, read_all
 from turnchart.flows.cli.places import Shelf, declared, shelf
 from turnchart.flows.load import Flow
 from turnchart.flows.script import ScriptInput, load_script
+from turnchart.machine.records import record
+from turnchart.machine.version import VERSION
 
 if TYPE_CHECKING:
     import typer
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Plan:
     """What is said to the agent.
 
@@ -106,10 +107,7 @@ def shelf_of(flow: Flow, store: str | None, plugins: Sequence[str] = ()) -> Shel
 
 def info_of(flow: Flow) -> dict[str, str]:
     """Return what a session says of the flow and the program that it is used with."""
-    try:
-        return flow.info | {"version": version("turnchart")}
-    except PackageNotFoundError:  # run from the source, without an installation
-        return flow.info
+    return flow.info | {"version": VERSION}
 
 
 def bad_parameter(text: str, which: str) -> "typer.BadParameter":

@@ -1,12 +1,12 @@
 """Sessions in a store that a plug-in registers: a place like the others, as far as the store goes along."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from turnchart.flows.cli.places import Broken, Shelf, named_after
 from turnchart.machine.errors import SessionError
+from turnchart.machine.records import record
 
 if TYPE_CHECKING:
     from turnchart.flows.session_checks import StoreUse
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from turnchart.machine.stores import Store
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Registered(Shelf):
     """Where sessions are kept: a store of a plug-in.
 

@@ -1,7 +1,6 @@
 """Reading a session file as a whole: one of ours, or one of pi. Nothing is written."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from json import JSONDecodeError, JSONDecoder
 from pathlib import Path
 from typing import Any, Never
@@ -11,6 +10,7 @@ from turnchart.machine.entries import Entry, freeze
 from turnchart.machine.errors import SessionCorrupt, SessionError
 from turnchart.machine.interchange.fields import Malformed, as_object
 from turnchart.machine.interchange.pi_reading import NO_HEADER, Reading
+from turnchart.machine.records import record
 
 Progress = Callable[[int, int], object]
 """Hears how much is done, and of how much."""
@@ -19,7 +19,7 @@ _ROOM = 10
 """An entry may nest what it keeps of a line so much deeper than the line did."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Found:
     """A session that was read from a file.
 

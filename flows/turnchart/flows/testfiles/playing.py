@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
@@ -20,6 +20,7 @@ from turnchart.machine.driver import first_error
 from turnchart.machine.entries import Entry
 from turnchart.machine.errors import TurnchartError, TurnFailed
 from turnchart.machine.models import ModelRequest
+from turnchart.machine.records import record
 from turnchart.machine.verdict import acted
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ _NOT_COPIED: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CallFact:
     """What became of one tool call.
 
@@ -61,7 +62,7 @@ class CallFact:
     result: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class HookFact:
     """A hook decided, changed or failed."""
 
@@ -73,7 +74,7 @@ class HookFact:
     error: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Played:
     """What came of a case.
 

@@ -7,7 +7,7 @@ import inspect
 import os
 import shlex
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -32,6 +32,7 @@ from turnchart.machine.errors import ScriptError
 from turnchart.machine.messages import Failure
 from turnchart.machine.models import Finish, Model, ModelRequest, PreparedCall, RequestConfig
 from turnchart.machine.permissions import Permissions, Ruling
+from turnchart.machine.records import record
 from turnchart.machine.scripted import ScriptedModel
 from turnchart.machine.tools import Tool, ToolContext, ToolFailed, hints_of, run_tool
 from turnchart.machine.world import AgentWorld, Finished
@@ -288,7 +289,7 @@ def _stubs_of(
     return best, commands.get(best, ()) if length else ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Witness(Permissions):
     """Permissions that write down what they said of each call."""
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self, TypeAlias, cast
 
@@ -13,6 +13,7 @@ from turnchart.flows.schema import Closed, Count, Maybe, Name, Seconds, Thinking
 from turnchart.flows.script import ScriptInput, ScriptStep
 from turnchart.flows.source import AnyNode, MapNode
 from turnchart.flows.validate import find
+from turnchart.machine.records import record
 
 Reason = Literal[
     "completed", "max_tokens", "stopped", "max_steps", "max_tool_calls", "max_continues", "blocked", "error",
@@ -168,7 +169,7 @@ class CaseFields(Closed):
     expect: Any = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Expect:
     """What must come of a case; None is not asked. Lists are in the order in which things happened.
 
@@ -189,7 +190,7 @@ class Expect:
     requests: tuple[RequestRule, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Case:
     """One conversation of a test file.
 
@@ -241,7 +242,7 @@ class Case:
         return find(self.node, loc).value
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Suite:
     """A test file.
 

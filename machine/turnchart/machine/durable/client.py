@@ -7,7 +7,6 @@ import json
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
@@ -22,6 +21,7 @@ from turnchart.machine.errors import TurnFailed
 from turnchart.machine.messages import Prompt, normalize_prompt_input
 from turnchart.machine.postgres import NO_ID, PostgresStore, is_id
 from turnchart.machine.postgres_database import PATIENCE
+from turnchart.machine.records import record
 from turnchart.machine.session import Session
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ LONGEST = 10.0
 """Seconds after which a result is looked at that nobody told of."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DurableTurn:
     """What a turn came to that a worker ran.
 
@@ -69,7 +69,7 @@ class DurableTurn:
         raise TurnFailed(f"turn {self.number} ended as {self.reason}{because}")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Asked:
     """A question that a running turn waits with.
 

@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final, NamedTuple, Self, TypeAlias, cast
 
 from turnchart.machine.addresses import without_login
+from turnchart.machine.records import record
 
 if TYPE_CHECKING:  # a flow with servers is checked without the code of tools
     from turnchart.machine.tools import Execution
@@ -55,7 +55,7 @@ class Address(NamedTuple):
         return without_login(self.url).partition("?")[0]  # as above
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class McpServer:
     """An MCP server whose tools an agent has; ``McpServer.stdio(...)`` and ``McpServer.http(...)`` make one.
 

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from turnchart.machine.addresses import Login, login_of, without_login
 from turnchart.machine.errors import UnknownModel
+from turnchart.machine.records import record
 
 if TYPE_CHECKING:
     from typing import Self
@@ -45,7 +46,7 @@ class NoKey(Exception):
     """A provider needs a key, and there is none."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Route:
     """Where a model is reached.
 
