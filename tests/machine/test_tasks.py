@@ -8,7 +8,7 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from turnchart.machine import Agent, Reply, ScriptedModel, State, ToolCall, ToolContext, tool
-from turnchart.machine.tasks import start
+from turnchart.machine.tasks import current_task, event_for, scope_for, start, timed_scope
 from turnchart.machine.verify import verify
 from turnchart.testing import FakeClock
 
@@ -24,6 +24,67 @@ async def test_it_runs_beside_whoever_started_it() -> None:
         assert not done.is_set()
         await done.wait()
         assert task is None or not task.cancelled()
+
+
+async def test_an_event_is_waited_for() -> None:
+    async with anyio.create_task_group() as group:
+        for each in (event_for(group), event_for(None)):
+            group.start_soon(each.wait)
+            await checkpoint()
+            each.set()
+            await each.wait()
+
+
+async def test_waiting_for_an_event_can_be_cancelled() -> None:
+    async def cancel(scope: anyio.CancelScope) -> None:
+        scope.cancel()
+
+    async with anyio.create_task_group() as group:
+        for scope in (scope_for(group), scope_for(None)):
+            with scope:
+                group.start_soon(cancel, scope)
+                await event_for(group).wait()
+            assert scope.cancelled_caught
+
+
+async def test_a_scope_knows_when_its_time_is_over() -> None:
+    with timed_scope(3600) as scope:
+        assert anyio.current_effective_deadline() == scope.deadline
+        assert 3500 < scope.deadline - anyio.current_time() <= 3600
+        await checkpoint()
+    with timed_scope(0) as scope:
+        await anyio.sleep_forever()
+    assert scope.cancelled_caught
+
+
+async def test_a_task_has_the_id_that_anyio_gives_it() -> None:
+    assert current_task() == anyio.get_current_task().id
+
+
+async def test_a_callback_of_the_loop_is_no_task() -> None:
+    if anyio.get_cancelled_exc_class() is not asyncio.CancelledError:
+        return
+    seen, called = list[int](), anyio.Event()
+
+    def look() -> None:
+        seen.append(current_task())
+        called.set()
+
+    asyncio.get_running_loop().call_soon(look)
+    await called.wait()
+    assert seen == [0]
+
+
+async def test_an_agent_is_woken_by_a_callback_of_the_loop() -> None:
+    if anyio.get_cancelled_exc_class() is not asyncio.CancelledError:
+        return
+    async with Agent(ScriptedModel(["a", "b"])) as agent:
+        await agent.prompt("x")
+        asyncio.get_running_loop().call_soon(agent.follow_up, "y")
+        await checkpoint()
+        await agent.idle()
+        assert agent.last_turn is not None
+        assert agent.last_turn.text == "b"
 
 
 async def test_what_it_raises_ends_its_group() -> None:

@@ -19,6 +19,7 @@ from turnchart.machine.points import NO_TURN, Decision, Payload, TurnView
 from turnchart.machine.signals import Signal, Signals
 from turnchart.machine.states import State
 from turnchart.machine.table import LIFECYCLE
+from turnchart.machine.tasks import current_task
 from turnchart.machine.turn import Turn
 from turnchart.machine.turning import Turning
 from turnchart.machine.verdict import remarks
@@ -171,15 +172,15 @@ class Acts:
 
     def in_body(self) -> bool:
         """The body of an async tool runs now, or a job of maintenance."""
-        return bool(self.bodies) and _current_task() in self.bodies
+        return bool(self.bodies) and current_task() in self.bodies
 
     def _driving(self) -> bool:
         """The driver itself runs now; it delivers at its next await."""
-        return bool(self._task) and _current_task() == self._task
+        return bool(self._task) and current_task() == self._task
 
     def _telling(self) -> bool:
         """A listener runs now that is awaited."""
-        return self.signals.teller is not None and _current_task() == self.signals.teller
+        return self.signals.teller is not None and current_task() == self.signals.teller
 
     def _start_short(self, fn: Callable[..., Any], *args: object) -> None:
         """Start a short task for async listeners; outside ``async with agent`` there is no group for it."""
@@ -472,14 +473,6 @@ class Acts:
         if text != kept:
             self._memories = {**self._memories, id: (memory, text)}
             self.session.append("custom", Frozen(kind=MEMORY, data=Frozen(id=id, memory=frozen)))
-
-
-def _current_task() -> int | None:
-    """Return the id of the task that runs; None in a callback of the loop, which is no task."""
-    try:
-        return anyio.get_current_task().id
-    except (RuntimeError, TypeError):
-        return None
 
 
 def turn_of(now: Turning) -> Turn:

@@ -24,6 +24,7 @@ from turnchart.machine.outfit import Outfit
 from turnchart.machine.points import OnSignal, SessionEnd
 from turnchart.machine.signals import UI, Listener, Signal, UiListener
 from turnchart.machine.states import TURN_STATES, Event, State
+from turnchart.machine.tasks import current_task
 from turnchart.machine.tree import starts_series
 from turnchart.machine.turn import Turn
 from turnchart.machine.turning import Turning
@@ -60,7 +61,6 @@ class Agent(Moving, Outfit):
         Raises:
             SessionLocked: If somebody else writes the session.
         """
-        source = self.session.origin
         self._latched = self._stopped = False
         self.session.attach(self.clock.now, self)
         self.turning = Turning(self.session.brackets.turn)
@@ -74,7 +74,7 @@ class Agent(Moving, Outfit):
         if "on_signal" in self.chains:
             self._stops += (self.on("*", self._observe),)
         try:
-            self._stops += await self.begin(source)
+            self._stops += await self.begin(self.session.origin)
         except BaseException as error:
             await self._leave(type(error), error, error.__traceback__)
             raise
@@ -198,7 +198,7 @@ class Agent(Moving, Outfit):
         self.waiters = {**self.waiters, item.id: waiter}
         try:
             self.wake()
-            await self.rested()
+            await self._rested()
         except BaseException:
             if waiter.turn is None:
                 await self._give_up(item, waiter)
@@ -484,7 +484,7 @@ class Agent(Moving, Outfit):
         self.mend()
         before, self.turning = self.turning, Turning(self.turning.number)
         self.go(Event.MAINTAIN)
-        during, self.bodies = self.turning, {anyio.get_current_task().id}
+        during, self.bodies = self.turning, {current_task()}
         try:
             return await job(self)
         finally:

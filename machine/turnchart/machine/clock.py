@@ -7,6 +7,8 @@ from typing import Protocol
 
 import anyio
 
+from turnchart.machine.tasks import timed_scope
+
 
 class Clock(Protocol):
     """Where time comes from. All seconds; ``now`` is Unix time."""
@@ -46,7 +48,7 @@ class _Timeout:
     __slots__ = ("_scope",)
 
     def __init__(self, seconds: float) -> None:
-        self._scope = anyio.CancelScope(deadline=anyio.current_time() + seconds)
+        self._scope = timed_scope(seconds)
 
     def __enter__(self) -> None:
         self._scope.__enter__()

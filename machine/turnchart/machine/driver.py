@@ -27,7 +27,8 @@ from turnchart.machine.errors import (
 from turnchart.machine.performing import PERFORM, abandon
 from turnchart.machine.states import TURN_STATES, Event, Facts, State
 from turnchart.machine.table import LIFECYCLE, Row
-from turnchart.machine.tasks import start
+from turnchart.machine.tasks import Event as Happening
+from turnchart.machine.tasks import current_task, event_for, scope_for, start
 from turnchart.machine.turning import Turning
 
 _log = logging.getLogger("turnchart.driver")
@@ -52,7 +53,7 @@ class Driver(Acts):
     def __init__(self) -> None:
         super().__init__()
         self._gates: dict[State, tuple[anyio.Event, anyio.Event]] | None = None
-        self._done: tuple[anyio.Event, ...] = ()
+        self._done: tuple[Happening, ...] = ()
         self._open = False
         self._worker: asyncio.Task[None] | None = None
         self._hearing: anyio.CancelScope | None = None
@@ -177,7 +178,7 @@ class Driver(Acts):
 
     async def _run_all(self) -> None:
         if self.signals.heard or self.chains:  # only what they call back can need to know
-            self._task = anyio.get_current_task().id
+            self._task = current_task()
         try:
             while not self._stopped:
                 await self._drive()
@@ -197,7 +198,7 @@ class Driver(Acts):
     async def _hear_out(self) -> None:
         """Let the listeners hear that a turn is over; who cancels the program around waits for none."""
         try:
-            with anyio.CancelScope() as self._hearing:
+            with scope_for(self._group) as self._hearing:
                 if self._stopped:
                     self._hearing.cancel()
                 await self.signals.deliver()
@@ -215,7 +216,7 @@ class Driver(Acts):
     async def _drive(self) -> None:
         """Perform effects until the agent rests, whatever happens on the way."""
         try:
-            with anyio.CancelScope() as self._scope:
+            with scope_for(self._group) as self._scope:
                 while self.state in TURN_STATES:
                     if self.signals.waiting:
                         await self.signals.deliver()
@@ -366,8 +367,11 @@ class Driver(Acts):
             RuntimeError: If a hook, a listener or a tool of the turn itself waits for its end.
         """
         self.check_outside()
+        await self._rested()
+
+    async def _rested(self) -> None:
         while self.state is not State.IDLE or self._task is not None:
-            done = anyio.Event()
+            done = event_for(self._group)
             self._done += (done,)
             await done.wait()
 

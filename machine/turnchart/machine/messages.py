@@ -198,10 +198,10 @@ def content_blocks(content: Content) -> tuple[Block, ...]:
     """
     if isinstance(content, str):
         return (Text(content),)
-    if isinstance(content, Mapping):
-        return (block(content),)
     if isinstance(content, list | tuple):
         return tuple([item if isinstance(item, Block) else block(item) for item in content])
+    if isinstance(content, Mapping):
+        return (block(content),)
     raise TypeError(f"content must be text, a block or a list of blocks, not {type(content).__name__}")
 
 

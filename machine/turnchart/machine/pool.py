@@ -5,10 +5,10 @@ from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from typing import Generic, TypeVar
 
-from anyio import get_current_task
 from anyio.abc import TaskGroup
 
 from turnchart.machine.clock import Clock
+from turnchart.machine.tasks import current_task
 
 T = TypeVar("T")
 
@@ -62,7 +62,7 @@ class Pool(Generic[T]):
 
     async def _work(self) -> None:
         self._called = False
-        me = get_current_task().id
+        me = current_task()
         self.workers.add(me)
         try:
             while self._jobs:

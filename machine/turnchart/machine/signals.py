@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 import anyio
 
 from turnchart.machine.abort import AbortSignal
+from turnchart.machine.tasks import current_task
 
 if TYPE_CHECKING:
     from turnchart.machine.ui import Rebuilt, UiEvent
@@ -142,7 +143,7 @@ class Signals:
                 await self._delivered.wait()
                 continue
             self._delivered = anyio.Event()
-            self.teller = anyio.get_current_task().id
+            self.teller = current_task()
             try:
                 await self._tell_all()
             finally:

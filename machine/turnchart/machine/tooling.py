@@ -38,6 +38,8 @@ from turnchart.machine.permissions import stricter
 from turnchart.machine.points import Ask, Block, Decision, Deny, PostTool, PreTool, RunTool, ToolOutcome
 from turnchart.machine.pool import Pool
 from turnchart.machine.states import Event
+from turnchart.machine.tasks import Event as Happening
+from turnchart.machine.tasks import current_task, event_for
 from turnchart.machine.tools import Execution, Tool, ToolArgumentError, ToolContext, run_tool
 
 if TYPE_CHECKING:
@@ -102,7 +104,7 @@ class Batch:
         self._done: dict[str, Done] = {}
         self._entries: dict[str, Entry] = {}
         self._plans: dict[str, Plan] = {}
-        self._woken: anyio.Event | None = None
+        self._woken: Happening | None = None
         self.results: list[ToolResultMessage] = []
         self.concluded = bool(calls)
 
@@ -161,7 +163,7 @@ class Batch:
                 if not self._started:
                     return
                 if self._started[0].id not in self._done:
-                    self._woken = anyio.Event()
+                    self._woken = event_for(group)
                     await self._woken.wait()
                 await self._commit()
 
@@ -271,7 +273,7 @@ class Batch:
         """Run one tool in the driver's own task."""
         agent = self._agent
         if ready.tool.is_async:
-            agent.bodies = {anyio.get_current_task().id}
+            agent.bodies = {current_task()}
         try:
             await self._body(ready, self._timed)
         finally:

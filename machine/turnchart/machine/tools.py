@@ -398,7 +398,7 @@ async def run_tool(tool: Tool, args: Mapping[str, Any], ctx: ToolContext | None)
             from anyio import to_thread  # as in ToolContext.progress
 
             (value,) = await to_thread.run_sync(_wrapped_call, tool.fn, args)
-        if inspect.isawaitable(value):
+        if tool.is_async or inspect.isawaitable(value):
             value = await value
         return outcome_of(value)
     except (Exception, SystemExit) as error:  # noqa: BLE001  # a tool may raise what it likes
