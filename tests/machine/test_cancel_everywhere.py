@@ -1,10 +1,11 @@
 """Whatever happens at whichever await: the agent comes to rest, and its log is closed and legal."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 
 import anyio
 import pytest
-from tests.machine.drive import types
+from tests.machine.drive import drop, types
 from tests.machine.everywhere import (
     SCRIPTS,
     SECONDS,
@@ -103,6 +104,61 @@ async def host_cancelled(script: Script, at: int) -> Walker:
     return agent
 
 
+async def natively_cancelled(script: Script, at: int) -> Walker:
+    """Play a script in a task of asyncio that is cancelled at one checkpoint, as by ``asyncio.timeout``."""
+    if anyio.get_cancelled_exc_class() is not asyncio.CancelledError:
+        return await host_cancelled(script, at)
+    points = Checkpoints(at)
+    agent = begin(script, points)
+
+    async def live() -> None:
+        async with agent:
+            await script.play(agent, points)
+
+    task = asyncio.create_task(live())
+    points.act = task.cancel
+    with anyio.fail_after(SECONDS):
+        await asyncio.wait([task])
+        assert task.cancelled() or task.exception() is None
+        check_closed(agent.session)
+        assert agent.state == "idle"
+        async with agent:
+            await at_rest(agent, points)
+    return agent
+
+
+async def sibling_failed(script: Script, at: int) -> Walker:
+    """Play a script in a group that another of its tasks ends at one checkpoint."""
+    points, failing = Checkpoints(at), anyio.Event()
+    points.act = failing.set
+    agent = begin(script, points)
+
+    async def fail() -> None:
+        await failing.wait()
+        raise Boom("sibling")
+
+    async def live() -> None:
+        async with agent:
+            await script.play(agent, points)
+            drop(agent)  # what the second of two prompts would have asked for
+        failing.set()
+
+    async def both() -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(fail)
+            group.start_soon(live)
+
+    with anyio.fail_after(SECONDS):
+        with pytest.raises(ExceptionGroup) as caught:
+            await both()
+        assert [str(each) for each in caught.value.exceptions] == ["sibling"]
+        check_closed(agent.session)
+        assert agent.state == "idle"
+        async with agent:
+            await at_rest(agent, points)
+    return agent
+
+
 class Boom(Exception):
     """Raised where no exception is expected."""
 
@@ -141,7 +197,7 @@ def meddling(script: Script) -> list[Played]:
     more = [aborted_keeping_the_inbox, aborted_twice_with_a_prompt_between] if script.name in QUEUEING else []
     if script.name != "time limit":  # a clock that fails under that watch is nobody's to contain
         more.append(broken)
-    return [aborted, prompt_cancelled, host_cancelled, *more]
+    return [aborted, prompt_cancelled, host_cancelled, natively_cancelled, sibling_failed, *more]
 
 
 @pytest.mark.parametrize(
