@@ -1,5 +1,6 @@
 """What models answer is recorded as a script that answers so again, without a key."""
 
+import os
 from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 
@@ -201,6 +202,12 @@ def test_an_answer_that_was_cut_off_says_so() -> None:
 def test_a_place_that_cannot_be_written_is_refused_before_anybody_is_asked(tmp_path: Path) -> None:
     with pytest.raises(TurnchartError, match=r"tape\.yaml cannot be written: .* there is no such folder"):
         Cassette(tmp_path / "nowhere" / "tape.yaml")
+
+
+def test_a_read_only_place_is_said_to_be_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may write everywhere else
+    with pytest.raises(TurnchartError, match="you may not write there, or the disk is read-only"):
+        Cassette(tmp_path / "tape.yaml")
 
 
 def test_nothing_but_a_recording_is_written_over(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The lock of a writer: one holder, no stale ones, no file left behind."""
 
 import errno
+import fcntl
 import os
 from pathlib import Path
 
@@ -162,6 +163,19 @@ def test_what_is_locked_is_locked_under_every_name_that_it_has(tmp_path: Path) -
     assert open_files(log) == 0
     other.guard(twin)
     other.release()
+
+
+def test_a_log_that_another_program_locked_is_said_to_be_locked(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("")
+    lock = WriterLock(tmp_path / "log.lock", "session log")
+    lock.acquire()
+    with log.open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(SessionLocked, match=r"or its file was locked by another program"):
+            lock.guard(log)
+    lock.guard(log)
+    lock.release()
 
 
 def test_a_log_that_cannot_be_locked_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

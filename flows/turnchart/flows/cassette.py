@@ -54,7 +54,8 @@ class Cassette:
         if path.exists() and not _is_recording(path):
             raise TurnchartError(f"{path} is there, and is no recording; choose another file, or remove it")
         if not os.access(path if path.exists() else path.parent, os.W_OK):  # now, not later
-            why = "you may not" if path.parent.is_dir() else f"{path.parent}: there is no such folder"
+            read_only = "you may not write there, or the disk is read-only"
+            why = read_only if path.parent.is_dir() else f"{path.parent}: there is no such folder"
             raise TurnchartError(f"{path} cannot be written: {why}")
         self.path = path
         self.steps: list[dict[str, Any]] = []

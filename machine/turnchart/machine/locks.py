@@ -82,8 +82,8 @@ class WriterLock:
             self._log = fd
         except BlockingIOError:
             raise SessionLocked(
-                f"{self._what} is being written under another name of its file (a hard link);"
-                " close it there, or work on a copy"
+                f"{self._what} is being written under another name of its file (a hard link), or its file was"
+                " locked by another program; close it there, or work on a copy"
             ) from None
         except OSError as error:
             raise SessionError(f"{self._what} cannot be locked for writing: {error}") from error
