@@ -3,6 +3,7 @@
 Clients log addresses, so they get them apart.
 """
 
+from base64 import b64encode
 from dataclasses import field
 from urllib.parse import unquote, urlsplit
 
@@ -20,12 +21,27 @@ class Login:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What no message may show: the password; without one the user, which is then often a token."""
-        return tuple(dict.fromkeys(each for each in (self.password or self.user, self.written) if each))
+        """What no message may show: the password, or the user that is then often a token, in each form."""
+        secret = self.password or self.user
+        if not secret:
+            return ()
+        sent = b64encode(f"{self.user}:{self.password}".encode("utf-8", "surrogatepass")).decode()
+        return tuple(dict.fromkeys(each for each in (secret, self.written, sent) if each))
+
+
+def readable(url: str) -> bool:
+    """Tell whether an address can be read: a password that is not percent-encoded makes it another one."""
+    try:
+        _ = urlsplit(url).port
+    except ValueError:
+        return False
+    return True
 
 
 def login_of(url: str) -> Login | None:
-    """Return who logs in at an address; None for nobody."""
+    """Return who logs in at an address; None for nobody, and where it cannot be read."""
+    if not readable(url):
+        return None
     parts = urlsplit(url)
     if "@" not in parts.netloc:
         return None
@@ -34,6 +50,8 @@ def login_of(url: str) -> Login | None:
 
 
 def without_login(url: str) -> str:
-    """Return an address without user and password."""
+    """Return an address without user and password; of one that cannot be read, the scheme alone."""
+    if not readable(url):
+        return f"{url.partition('//')[0]}//***"
     parts = urlsplit(url)
     return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()

@@ -53,6 +53,14 @@ def test_an_address_is_no_file() -> None:
         shelf("postgres://me:secret@host/agents")
 
 
+def test_sessions_are_kept_in_no_memory() -> None:
+    with pytest.raises(
+        SessionError, match=r"^no session is kept in memory; a file of that name is \./memory$"
+    ):
+        shelf("memory")
+    assert shelf("./memory").kind == "sqlite"
+
+
 def test_the_usual_place_is_kept_out_of_repositories() -> None:
     place = usual()
     assert (place.path, place.options()) == (Path(".turnchart/sessions.db"), "")

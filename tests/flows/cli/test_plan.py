@@ -7,7 +7,7 @@ import pytest
 import typer
 
 from turnchart.flows import load_flow
-from turnchart.flows.cli.places import Shelf, usual
+from turnchart.flows.cli.places import MEMORY, Shelf, usual
 from turnchart.flows.cli.plan import Plan, info_of, params_of, plan_of, shelf_of, without_hooks
 from turnchart.flows.script import ScriptInput
 from turnchart.machine.states import State
@@ -91,6 +91,8 @@ def test_hooks_can_be_left_out(flow: Write) -> None:
 def test_where_the_session_is_kept(flow: Write, tmp_path: Path) -> None:
     plain = load_flow(flow("[hi]"))
     assert shelf_of(plain, None) == usual()
+    assert shelf_of(plain, "memory") == MEMORY
+    assert shelf_of(plain, "./memory") == Shelf("sqlite", Path("memory"), "./memory")
     assert shelf_of(plain, "x.jsonl") == Shelf("file", Path("x.jsonl"), "x.jsonl")
     declared = load_flow(flow("[hi]", "session: {store: jsonl, path: logs}\n"))
     assert (shelf_of(declared, None).kind, shelf_of(declared, None).path) == ("folder", tmp_path / "logs")

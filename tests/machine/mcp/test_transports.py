@@ -139,13 +139,24 @@ async def test_a_variable_of_a_header_that_is_not_set() -> None:
     assert (await failure(server)).endswith("the environment variable TURNCHART_NO_SUCH is not set")
 
 
+@pytest.mark.parametrize("password", ["pass/word", "pass#word", "pass?word", "pass[word"])
+async def test_a_password_that_makes_an_address_unreadable_is_not_repeated(password: str) -> None:
+    said = await failure(McpServer.http("web", f"http://ann:{password}@127.0.0.1:9/mcp"))
+    assert said.endswith("its address cannot be read; user and password in it are percent-encoded")
+    assert "word" not in said.replace("password", "")
+
+
 def test_headers_come_from_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("A_TOKEN", "one-two-three")
     monkeypatch.setenv("A_KEY", "key")
     address = Address("http://x", "A_TOKEN", (("X-Key", "A_KEY"),))
     assert headers(address) == {"X-Key": "key", "Authorization": "Bearer one-two-three"}
     assert secrets(address) == ("one-two-three",), "what is short would mask words"
-    assert secrets(Address("http://ann:pass%40word@x")) == ("pass@word", "pass%40word")
+    assert secrets(Address("http://ann:pass%40word@x")) == (
+        "pass@word",
+        "pass%40word",
+        "YW5uOnBhc3NAd29yZA==",
+    )
     assert secrets(Program(("x",), (("B", "literal"),), (("C", "A_TOKEN"),))) == ("literal", "one-two-three")
 
 

@@ -62,6 +62,16 @@ def test_every_format_keeps_the_contract(format: str, backend: str) -> None:
         check_model(make, backend=backend)
 
 
+def test_a_server_of_ollama_keeps_the_contract_without_a_key() -> None:
+    with ExitStack() as servers:
+
+        def make(replies: Sequence[Reply | Failure]) -> ProviderModel:
+            server = servers.enter_context(Loopback(*wires("chat", replies)))
+            return ProviderModel("ollama:qwen3", base_url=server.url + "/v1")
+
+        check_model(make)
+
+
 @pytest.mark.parametrize("format", FORMATS)
 async def test_an_abort_closes_the_connection_at_once_and_keeps_what_came(format: str) -> None:
     reply = Reply(chunks=["partial ", "answer", 3600.0, "never"])
@@ -216,6 +226,8 @@ async def test_a_missing_key_is_a_failed_request_that_names_the_variable(
         turn = await agent.prompt("hi")
         assert turn.reason == "error"
         assert "set the environment variable ANTHROPIC_API_KEY" in str(turn.error)
+        [route] = [each.data for each in agent.session.entries if each.type == "request/context"]
+        assert route["context_window"] == 1_000_000, "nobody is told that it is unknown"
     async with Agent(ProviderModel("groq:llama", api_key="k")) as agent:
         assert "needs a package that is not installed" in str((await agent.prompt("hi")).error)
 

@@ -14,6 +14,10 @@ def http(status: int, message: str = "no", code: str | None = None, **more: str)
     )
 
 
+def said_in_stream(code: str) -> theirs.ModelAPIError:
+    return theirs.ModelAPIError("m", f"{code}: no", provider_error_code=code, in_stream=True)
+
+
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
@@ -43,6 +47,13 @@ def http(status: int, message: str = "no", code: str | None = None, **more: str)
         (http(409), "invalid_request"),
         (http(502), "server_error"),
         (http(413, "Request too large for the model"), "context_window"),
+        (http(413, "Request exceeds the maximum allowed number of bytes."), "context_window"),
+        (http(413, "Request too large on tokens per minute: Limit 6000, Requested 9000"), "context_window"),
+        (said_in_stream("invalid_image_url"), "invalid_request"),
+        (said_in_stream("image_parse_error"), "invalid_request"),
+        (said_in_stream("invalid_prompt"), "refused"),
+        (said_in_stream("image_content_policy_violation"), "refused"),
+        (said_in_stream("vector_store_timeout"), "server_error"),
     ],
 )  # fmt: skip
 def test_each_error_has_one_kind(error: Exception, kind: FailureKind) -> None:
@@ -62,6 +73,10 @@ def test_each_error_has_one_kind(error: Exception, kind: FailureKind) -> None:
         "This model's maximum prompt length is 131072 but the request contains 537812 tokens",
         "Prompt contains 40000 tokens, too large for model with 32768 maximum context length",
         "Your request exceeded model token limit: 262144",
+        "`inputs` tokens + `max_new_tokens` must be <= 8193. Given: 9000 `inputs` tokens and 512",
+        "Input validation error: `inputs` must have less than 1024 tokens. Given: 2000",
+        "Prompt exceeds max length",
+        "Range of input length should be [1, 129024]",
     ],
 )  # fmt: skip
 def test_an_overflow_is_told_by_its_words(said: str) -> None:
@@ -129,3 +144,23 @@ def test_no_secret_is_repeated() -> None:
     failure = failure_of(http(401, "the key abc-123 is wrong"), opened=False, secrets=["abc-123", ""])
     assert failure is not None
     assert failure.message == "the key *** is wrong"
+
+
+def test_who_cannot_be_reached_is_named_without_who_logs_in() -> None:
+    asked = httpx2.Request("POST", "http://ann:pass-word@host:81/v1/chat?key=abc")
+    broken = httpx2.ConnectError("All connection attempts failed", request=asked)
+    error = theirs.ModelConnectionError("m", "Connection error.")
+    error.__cause__ = OSError("its client")
+    error.__cause__.__cause__ = broken
+    for each in (error, broken):
+        failure = failure_of(each, opened=False)
+        assert failure is not None
+        assert failure.message == "http://host:81: All connection attempts failed"
+    late = theirs.ModelTimeoutError("m", "Request timed out.")
+    late.__cause__ = httpx2.ConnectTimeout("", request=asked)
+    failure = failure_of(late, opened=False)
+    assert failure is not None
+    assert failure.message == "http://host:81: Request timed out."
+    failure = failure_of(theirs.ModelConnectionError("m", "Connection error."), opened=False)
+    assert failure is not None
+    assert failure.message == "Connection error."

@@ -18,6 +18,14 @@ StorePath = Annotated[
     str | None,
     typer.Option("--store", metavar="PATH", help="A .jsonl file, a folder of them, or a SQLite file."),
 ]
+RunStore = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        metavar="PATH",
+        help="A .jsonl file, a folder of them, or a SQLite file; or memory: the session ends with the run.",
+    ),
+]
 SessionName = Annotated[
     str,
     typer.Argument(metavar="SESSION", help="An id, or how one begins, or a file (.jsonl, .db)."),

@@ -292,10 +292,12 @@ def shelf(store: str | None) -> Shelf:
     """Return the place that ``--store`` names: a ``.jsonl`` file, a folder of these, or a SQLite file.
 
     Raises:
-        SessionError: If it is an address.
+        SessionError: If it is an address, or ``memory``: a file of that name is ``./memory``.
     """
     if store is None:
         return usual()
+    if store == "memory":
+        raise SessionError("no session is kept in memory; a file of that name is ./memory")
     if "://" in store:
         help = "workers take the address of a database, and Session.postgres does in Python"
         raise SessionError(f"--store takes a file or a folder, no address ({help})")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from turnchart.flows.checks import SCRIPT
 from turnchart.flows.cli.inputs import meanwhile, own_prompts
 from turnchart.flows.cli.lines import Lines, read_all
-from turnchart.flows.cli.places import Shelf, declared, shelf
+from turnchart.flows.cli.places import MEMORY, Shelf, declared, shelf
 from turnchart.flows.load import Flow
 from turnchart.flows.script import ScriptInput, load_script
 from turnchart.machine.records import record
@@ -95,7 +95,12 @@ def params_of(given: Sequence[str]) -> dict[str, str]:
 
 
 def shelf_of(flow: Flow, store: str | None, plugins: Sequence[str] = ()) -> Shelf:
-    """Return where the session is kept: where the command line says, else the flow, else the usual place."""
+    """Return where the session is kept: where the command line says, else the flow, else the usual place.
+
+    The command line may say ``memory``, as a flow does: the session ends with the run.
+    """
+    if store == "memory":
+        return MEMORY
     if store is None and flow.checked.store is not None:
         from turnchart.flows.cli.registered import Registered
 

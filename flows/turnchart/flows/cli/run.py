@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from turnchart.flows.cli.options import FlowFile, Params, Plugins, StorePath, Trust
+from turnchart.flows.cli.options import FlowFile, Params, Plugins, RunStore, Trust
 
 _Json = Annotated[
     bool, typer.Option("--json", help="Write one signal a line, the turn last; read answers from stdin.")
@@ -34,7 +34,7 @@ def run(
     session: Annotated[
         str | None, typer.Option(metavar="ID", help="Go on with this session, or begin it; else a new one.")
     ] = None,
-    store: StorePath = None,
+    store: RunStore = None,
     as_json: _Json = False,
     approve: Annotated[
         Literal["all", "reads", "none"] | None, typer.Option(help="Answer every question beforehand.")

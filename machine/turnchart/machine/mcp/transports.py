@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TextIO, cast
 
 import anyio
 
-from turnchart.machine.addresses import login_of, without_login
+from turnchart.machine.addresses import login_of, readable, without_login
 from turnchart.machine.errors import McpError
 from turnchart.machine.masking import SHORTEST, without_secrets
 from turnchart.machine.mcp.servers import Address, Program
@@ -188,6 +188,8 @@ async def _address(address: Address, words: LastWords, limit: float) -> AsyncGen
     import httpx2
     from mcp.client.streamable_http import streamable_http_client
 
+    if not readable(address.url):
+        raise McpError("its address cannot be read; user and password in it are percent-encoded")
     limits = httpx2.Timeout(limit, read=None)  # calls have time limits of their own
     login = login_of(address.url)
     auth = None if login is None else (login.user, login.password)

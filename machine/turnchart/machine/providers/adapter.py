@@ -17,7 +17,16 @@ from turnchart.machine.errors import UnknownModel
 from turnchart.machine.json_parameters import plain_json
 from turnchart.machine.messages import Failure
 from turnchart.machine.models import Chunk, Finish, ModelRequest, PreparedCall, RequestConfig
-from turnchart.machine.providers.routes import OPENED, Connection, NoKey, Route, connected, require
+from turnchart.machine.providers.routes import (
+    OPENED,
+    Connection,
+    NoClient,
+    NoKey,
+    Route,
+    connected,
+    require,
+    window_of,
+)
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
@@ -58,7 +67,7 @@ class ProviderModel:
         idle_timeout: Seconds without a byte after which a stream has timed out.
     """
 
-    __slots__ = ("_held", "_problem", "_series", "id", "idle_timeout", "route")
+    __slots__ = ("_held", "_problem", "_series", "_window", "id", "idle_timeout", "route")
 
     def __init__(
         self,
@@ -88,6 +97,8 @@ class ProviderModel:
         self.idle_timeout = idle_timeout
         self._held: Connection | None = None
         self._problem: Failure | None = None
+        self._window: int | None = None
+        """Of a model that lacks its key."""
         self._series: list[Series] = []
 
     def __repr__(self) -> str:
@@ -98,7 +109,7 @@ class ProviderModel:
         del abort
         held = await self._connection()
         if held is None:
-            return PreparedCall(config, self._unreachable)
+            return PreparedCall(config, self._unreachable, context_window=self._window)
         model = held.model
         capabilities = {"images", "thinking"} if model.profile.get("supports_thinking") else {"images"}
         return PreparedCall(
@@ -138,8 +149,11 @@ class ProviderModel:
             return await run_sync(connected, self.id, self.route)  # it imports much
         except NoKey as error:
             self._problem = Failure("auth", message=str(error))
+            self._window = await run_sync(window_of, self.id)
         except UnknownModel as error:
             self._problem = Failure("no_model", message=str(error))
+        except NoClient as error:
+            self._problem = Failure("invalid_request", message=str(error))
         return None
 
     async def _unreachable(self, request: ModelRequest) -> AsyncIterator[Chunk]:
@@ -210,7 +224,9 @@ class ProviderModel:
             given["thinking"] = request.thinking if request.thinking != "off" else False
         extra: Any = request.settings.get("extra")
         given |= plain_json(extra) if isinstance(extra, Mapping) else {}
-        given["max_retries"] = 0
+        given.pop("max_retries", None)
+        if not held.split:
+            given["max_retries"] = 0
         if held.chat:  # what servers say more than once is a total, and not every server may be asked for it
             given["openai_continuous_usage_stats"] = True
             given["extra_body"] = {

@@ -32,11 +32,15 @@ _KINDS: Final[tuple[tuple[type[Exception], FailureKind], ...]] = (
 _OVERFLOW: Final = re.compile(
     r"context (?:window|length|size|limit)|too many (?:input )?tokens|prompt (?:is )?too long"
     r"|(?:prompt|input) (?:length|token count)\b.*exceed|input is too long|maximum prompt length"
-    r"|exceeds? the (?:maximum|limit|available)\b.*\btokens?|request (?:is )?too large|token limit",
+    r"|exceeds? the (?:maximum|limit|available)\b.*\btokens?|request (?:is )?too large|token limit"
+    r"|inputs`? (?:tokens \+|must have less than)|prompt exceeds max length|range of input length",
     re.IGNORECASE | re.DOTALL,
 )
 _THROTTLED: Final = re.compile(r"rate.?limit|per (?:minute|second|hour|day)|too many requests", re.IGNORECASE)
-_BLOCKED: Final = re.compile(r"content.?(?:filter|policy)|safety|moderation", re.IGNORECASE)
+_BLOCKED: Final = re.compile(r"content.?(?:filter|policy)|safety|moderation|invalid_prompt", re.IGNORECASE)
+_BAD_CODE: Final = re.compile(r"invalid_|image")
+"""Codes of what no retry makes better, where they come within a stream and so without a status."""
+_TOO_LARGE: Final = 413
 _EMPTY: Final = re.compile(r"without (?:content|any)|empty", re.IGNORECASE)
 
 
@@ -59,6 +63,8 @@ def _kind(error: Exception, opened: bool) -> FailureKind | None:
     for known, kind in _KINDS:
         if isinstance(error, known):
             return _narrowed(kind, error)
+    if isinstance(_broken(error), httpx2.UnsupportedProtocol):
+        return "invalid_request"  # the address is none
     if isinstance(error, theirs.ModelHTTPError):
         if error.status_code == 408:
             return "timeout"
@@ -66,6 +72,8 @@ def _kind(error: Exception, opened: bool) -> FailureKind | None:
     if isinstance(error, theirs.ModelConnectionError | httpx2.RequestError | httpx2.StreamError | OSError):
         return "incomplete_stream" if opened else "connection"
     if isinstance(error, theirs.ModelAPIError):
+        if error.in_stream and _BAD_CODE.search(error.provider_error_code or ""):
+            return _narrowed("invalid_request", error)
         # An error event of no known kind, or an event that cannot be read.
         return "server_error" if error.in_stream or not opened else "incomplete_stream"
     if isinstance(error, theirs.UnexpectedModelBehavior):
@@ -84,6 +92,8 @@ def _narrowed(kind: FailureKind, error: Exception) -> FailureKind:
     code = f"{getattr(error, 'provider_error_code', '')} {getattr(error, 'provider_error_type', '')}"
     if _BLOCKED.search(code):
         return "refused"
+    if getattr(error, "status_code", None) == _TOO_LARGE:
+        return "context_window"
     said = _said(error)
     return "context_window" if _OVERFLOW.search(said) and not _THROTTLED.search(said) else kind
 
@@ -112,8 +122,30 @@ def _said(error: Exception) -> str:
     return body if isinstance(body, str) and body else text_of(error)
 
 
+def _broken(error: BaseException | None) -> httpx2.RequestError | None:
+    """Return how the transport failed, if it did: clients hide it behind words of theirs."""
+    if not isinstance(error, theirs.ModelConnectionError | httpx2.RequestError):
+        return None
+    while error is not None and not isinstance(error, httpx2.RequestError):
+        error = error.__cause__
+    return error
+
+
+def _unreached(broken: httpx2.RequestError, said: str) -> str:
+    """Return what failed at which address; its path, its query and who logs in are left out."""
+    try:
+        url = broken.request.url
+    except RuntimeError:  # nobody said of which request it is
+        return said
+    asked = f"{url.scheme}://{url.host}{'' if url.port is None else f':{url.port}'}"
+    return f"{asked}: {text_of(broken) or said}"
+
+
 def _message(error: Exception, secrets: Iterable[str]) -> str:
     said = _said(error) or named_text_of(error)
+    broken = _broken(error)
+    if broken is not None:
+        said = _unreached(broken, said)
     hint = getattr(error, "suggested_model_id", None)
     if hint:
         said = f"{said.rstrip('.')}. Did you mean {hint}?"

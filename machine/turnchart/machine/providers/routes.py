@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from turnchart.machine.addresses import Login, login_of, without_login
-from turnchart.machine.errors import UnknownModel
+from turnchart.machine.addresses import Login, login_of, readable, without_login
+from turnchart.machine.errors import UnknownModel, text_of
 from turnchart.machine.records import record
 
 if TYPE_CHECKING:
@@ -37,6 +37,9 @@ _ALSO: Final = ("openai-chat", "openai-responses", "azure-responses")
 _USUAL: Final = "usual ones are openai, anthropic, google, ollama, openrouter"
 NO_KEY: Final = "no-key"
 """What a client that insists on a key gets: it would look into the environment otherwise."""
+_SURROUNDINGS: Final = (
+    "look at the proxies and certificates that the environment names (HTTPS_PROXY, SSL_CERT_FILE)"
+)
 CONNECTING: Final = 20.0
 """Seconds that connecting may take: a server that is there answers at once, however long it thinks then."""
 OLLAMA: Final = "http://localhost:11434/v1"
@@ -44,6 +47,10 @@ OLLAMA: Final = "http://localhost:11434/v1"
 
 class NoKey(Exception):
     """A provider needs a key, and there is none."""
+
+
+class NoClient(Exception):
+    """What a client is told by the route or by the environment cannot be."""
 
 
 @record
@@ -114,7 +121,8 @@ class Connection:
         model: What is asked.
         client: Its connections, where they are ours to close.
         chat: It speaks OpenAI's chat completions.
-        split: Its client takes a time limit for connecting, and another one for each byte.
+        split: Its client takes a time limit for connecting, and another one for each byte; it was told never
+            to retry.
         holders: How many agents and streams use it.
     """
 
@@ -165,6 +173,7 @@ def connected(id: str, route: Route) -> Connection:
     Raises:
         UnknownModel: If there is no such provider, or a package for it is missing.
         NoKey: If it needs a key and there is none.
+        NoClient: If the address, or a proxy or certificate of the environment, makes no sense.
     """
     from pydantic_ai.exceptions import UserError
     from pydantic_ai.models import infer_model
@@ -176,19 +185,64 @@ def connected(id: str, route: Route) -> Connection:
     url, client = route.base_url, None
     if kind == "ollama":
         url = url or os.environ.get("OLLAMA_BASE_URL") or OLLAMA
+    elsewhere = url is not None
+    if not readable(url or ""):
+        raise NoClient(f"the address for {id!r} cannot be read; user and password in it are percent-encoded")
     try:
         if kind in _OWN_CLIENT:
             client = _client(login_of(url or ""))
             url = without_login(url) if url is not None else None
         model = infer_model(f"{kind}:{name}", lambda kind: _provider(kind, url, key, client))
+        split = client is not None and kind != "google"
+        if split:
+            _settle(model, elsewhere=elsewhere)
         speaks_chat = any(each.__name__ == "OpenAIChatModel" for each in type(model).__mro__)
-        return Connection(model, client, speaks_chat, client is not None and kind != "google")
+        return Connection(model, client, speaks_chat, split)
     except ImportError as error:
         raise UnknownModel(f"model {id!r} needs a package that is not installed: {error}") from error
     except UserError as error:
         if "API_KEY" in error.message or "api_key" in error.message:
             raise NoKey(error.message) from error
         raise UnknownModel(f"no model {id!r}: {error.message}") from error
+    except OSError as error:
+        raise NoClient(f"the client of {id!r} cannot be made: {text_of(error)}; {_SURROUNDINGS}") from error
+    except Exception as error:
+        unmade = _unmade(id, error)
+        if unmade is None:
+            raise
+        raise unmade from None
+
+
+def window_of(id: str) -> int | None:
+    """Return the context window of a model that cannot be asked, in tokens; None where nobody knows it."""
+    try:
+        return connected(id, Route(api_key=NO_KEY)).model.context_window
+    except (NoKey, NoClient, UnknownModel):
+        return None
+
+
+def _unmade(id: str, error: Exception) -> NoClient | NoKey | None:
+    """Return why there is no client, without words that may hold a password; None where it is a bug."""
+    if isinstance(error, ValueError) or type(error).__name__ == "InvalidURL":
+        return NoClient(f"the client of {id!r} cannot be made ({type(error).__name__}); {_SURROUNDINGS}")
+    if type(error).__module__.startswith("google.auth"):
+        return NoKey(f"{id!r} needs credentials: {error}")
+    return None
+
+
+def _settle(model: "Model", *, elsewhere: bool) -> None:
+    """Tell a client of OpenAI or Anthropic once what holds for all requests: it does not retry.
+
+    A client that is told so by each request is copied for it, and reads the environment anew. What that says
+    for the provider's own address may be secret, and goes nowhere else.
+    """
+    provider = model.provider
+    assert provider is not None
+    client: Any = provider.client
+    client.max_retries = 0
+    if elsewhere:
+        client._custom_headers = {}  # there is no other way to it
+        client.organization = client.project = None
 
 
 def _client(login: Login | None) -> "AsyncClient":
