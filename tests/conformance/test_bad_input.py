@@ -104,6 +104,8 @@ NEVER_MADE: list[tuple[Callable[[], object], str]] = [
     (lambda: Text(5), r"text must be text, not int"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     (lambda: Thinking(None), r"thinking must be text, not NoneType"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     (lambda: Image(b"x"), r"data must be text, not bytes"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    (lambda: Image("no base64!"), r"data must be base64: only base64 data is allowed"),
+    (lambda: Image("A"), r"data must be base64: "),
     (lambda: ToolCall("x", {"a": NO_JSON}), r"\$\.a is a object, which is not JSON"),
     (lambda: UserMessage(5), r"content must be text, a block or a list of blocks, not int"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     (lambda: UserMessage([ToolCall("x")]), r"a user message holds text and images"),

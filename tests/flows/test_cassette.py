@@ -205,7 +205,10 @@ def test_a_place_that_cannot_be_written_is_refused_before_anybody_is_asked(tmp_p
 
 
 def test_a_read_only_place_is_said_to_be_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "access", lambda *_: False)  # root may write everywhere else
+    def refused(*_: object) -> bool:
+        return False
+
+    monkeypatch.setattr(os, "access", refused)  # root may write everywhere else
     with pytest.raises(TurnchartError, match="you may not write there, or the disk is read-only"):
         Cassette(tmp_path / "tape.yaml")
 

@@ -99,7 +99,7 @@ async def test_a_turn_is_a_tree_of_spans(spans: Spans) -> None:
         "gen_ai.operation.name": "chat", "gen_ai.conversation.id": agent.session.id,
         "gen_ai.provider.name": "openai", "gen_ai.request.model": "gpt", "gen_ai.request.stream": True,
         "gen_ai.request.temperature": 0.5, "gen_ai.request.max_tokens": 9, "gen_ai.response.model": "gpt",
-        "gen_ai.response.finish_reasons": ("tool_calls",), "gen_ai.usage.input_tokens": 12,
+        "gen_ai.response.finish_reasons": ("tool_call",), "gen_ai.usage.input_tokens": 12,
         "gen_ai.usage.output_tokens": 5, "gen_ai.usage.cache_read.input_tokens": 2,
         "gen_ai.response.time_to_first_chunk": of(first)["gen_ai.response.time_to_first_chunk"],
     }  # fmt: skip
@@ -144,7 +144,7 @@ async def test_what_was_said_is_recorded_on_request_without_keys(
                 {"type": "text", "content": "I add"},
                 {"type": "tool_call", "id": "call1", "name": "add", "arguments": {"a": 1, "b": 2}},
             ],
-            "finish_reason": "tool_calls",
+            "finish_reason": "tool_call",
         }
     ]
     assert json.loads(of(chats[1])["gen_ai.input.messages"])[-1] == {

@@ -1,5 +1,6 @@
 """Messages and blocks: what the log stores, typed; and what people may give as a prompt."""
 
+from base64 import b64encode
 from typing import Any
 
 import pytest
@@ -30,14 +31,15 @@ from turnchart.machine.messages import (
     to_llm,
 )
 
+DATA = st.binary(max_size=6).map(lambda data: b64encode(data).decode())
 BLOCKS = st.one_of(
     st.builds(Text, st.text()),
     st.builds(Thinking, st.text(), st.none() | st.text()),
-    st.builds(Image, st.text(), st.text()),
+    st.builds(Image, DATA, st.text()),
     st.builds(ToolCall, st.text(), st.dictionaries(st.text(), JSON, max_size=2) | st.text(), st.text()),
 )
 CONTENT = st.lists(BLOCKS, max_size=3)
-SHOWN = st.lists(st.builds(Text, st.text()) | st.builds(Image, st.text(), st.text()), max_size=3)
+SHOWN = st.lists(st.builds(Text, st.text()) | st.builds(Image, DATA, st.text()), max_size=3)
 TIMES = st.floats(0, 1e10)
 USAGE = st.none() | st.dictionaries(st.sampled_from(["input", "output"]), st.integers(0))
 MESSAGES = st.one_of(
@@ -147,6 +149,19 @@ def test_content_is_text_a_block_or_a_list() -> None:
     ):
         assert content_blocks(given_content) == expected  # pyright: ignore[reportArgumentType]
     assert content_blocks("") == (Text(""),)
+
+
+def test_the_data_of_an_image_is_base64_as_others_write_it() -> None:
+    assert Image("QUJD\nREVG\n").data == "QUJD\nREVG\n"
+    assert Image("").data == ""
+    for wrong in ("no base64!", "A", "QQ", "QQ=", "é"):
+        with pytest.raises(ValueError, match=r"^data must be base64: "):
+            Image(wrong)
+
+
+def test_an_image_that_was_logged_is_read_whatever_it_holds() -> None:
+    logged = {"role": "user", "content": [{"type": "image", "data": "no base64!", "media_type": "x"}]}
+    assert message(logged).content[0]["data"] == "no base64!"
 
 
 def test_an_image_may_be_named_as_other_programs_do() -> None:

@@ -20,7 +20,7 @@ from turnchart.machine.points import ToolOutcome
         ("", ()),
         (None, ()),
         (Text("a"), (Text("a"),)),
-        ([Text("a"), Image("b")], (Text("a"), Image("b"))),
+        ([Text("a"), Image("Yg==")], (Text("a"), Image("Yg=="))),
         ((Text("a"),), (Text("a"),)),
         (0, (Text("0"),)),
         (False, (Text("false"),)),
@@ -58,6 +58,10 @@ def test_a_text_of_a_kind_of_its_own_is_plain_text() -> None:
         ({1: 2}, "JSON keys are strings"),
         (float("nan"), "$ is nan"),
         ([Text("a"), object()], "$[1] is a object"),
+        (
+            ToolOutcome([{"type": "image", "data": "no base64!", "media_type": "image/png"}]),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # foreign
+            "data must be base64: only base64 data is allowed",
+        ),
         (Thinking("hm"), "not a block of type 'thinking'"),
         ([ToolCall("x")], "not a block of type 'tool_call'"),
         (Colour.RED, "the tool returned a Colour"),

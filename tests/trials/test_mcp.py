@@ -15,7 +15,8 @@ from uuid import uuid4
 import anyio
 import pytest
 
-from turnchart.machine import Agent, McpServer, Reply, ScriptedModel, ToolCall
+from turnchart.machine import AbortSignal, Agent, McpServer, Reply, ScriptedModel, ToolCall
+from turnchart.machine.models import PreparedCall, RequestConfig
 
 pytestmark = pytest.mark.slow
 
@@ -32,7 +33,12 @@ def ask(name: str, **arguments: Any) -> Reply:
 
 async def answers(server: McpServer, *replies: Reply) -> list[tuple[str, str]]:
     """Let an agent call tools, and return what came of each call."""
-    async with Agent(ScriptedModel([*replies, "done"]), mcp=[server]) as agent:
+    return await came(Agent(ScriptedModel([*replies, "done"]), mcp=[server]))
+
+
+async def came(agent: Agent) -> list[tuple[str, str]]:
+    """Let an agent work, and return what came of each call."""
+    async with agent:
         turn = await agent.prompt("x")
         assert turn.reason == "completed"
         return [
@@ -40,6 +46,26 @@ async def answers(server: McpServer, *replies: Reply) -> list[tuple[str, str]]:
             for entry in agent.session.entries
             if entry.type == "tool/result"
         ]
+
+
+class Patient:
+    """A model that calls a tool once it is offered, and others until then.
+
+    Over HTTP a server says that its tools have changed on a stream of its own, so that may come after the
+    result of the call that changed them.
+    """
+
+    id = "patient"
+
+    def __init__(self, server: McpServer) -> None:
+        self._before = ScriptedModel(CALLS[:-1], default=ask("off.add", a=1, b=2))
+        self._after = ScriptedModel([CALLS[-1], "done"])
+        self.agent = Agent(self, mcp=[server])
+
+    async def prepare(self, config: RequestConfig, abort: AbortSignal) -> PreparedCall:
+        """Bind one call."""
+        model = self._after if "off.grown" in self.agent.known_tools else self._before
+        return await model.prepare(config, abort)
 
 
 CALLS = (
@@ -53,10 +79,10 @@ CALLS = (
 
 
 def judged(found: list[tuple[str, str]]) -> None:
-    assert [outcome for outcome, _ in found] == ["ok", "ok", "ok", "error", "ok", "ok"]
-    assert found[0][1].startswith("3 in ")
+    assert [outcome for outcome, _ in found] == ["ok", "ok", "ok", "error", *["ok"] * (len(found) - 4)]
     assert [text for _, text in found[1:3]] == ["issue 7", "done"]
-    assert [text for _, text in found[4:]] == ["grown", "new"]
+    assert (found[4][1], found[-1][1]) == ("grown", "new")
+    assert all(text.startswith("3 in ") for _, text in [found[0], *found[5:-1]])
 
 
 @contextmanager
@@ -73,13 +99,13 @@ def listening(port: int = 0) -> Generator[tuple["subprocess.Popen[str]", int]]:
 
 
 async def test_a_program() -> None:
-    judged(await answers(McpServer.stdio("off", OFFERING), *CALLS))
+    judged(await came(Patient(McpServer.stdio("off", OFFERING)).agent))
 
 
 @LEFT_TO_THE_COLLECTOR
 async def test_an_address() -> None:
     with listening() as (_, port):
-        judged(await answers(McpServer.http("off", f"http://127.0.0.1:{port}/mcp"), *CALLS))
+        judged(await came(Patient(McpServer.http("off", f"http://127.0.0.1:{port}/mcp")).agent))
 
 
 async def test_a_program_that_dies_by_itself() -> None:

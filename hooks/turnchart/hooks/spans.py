@@ -20,7 +20,7 @@ NAME: Final = "turnchart"
 INSTALL: Final = "pip install 'turnchart[otel]'"
 SCHEMA: Final = "https://opentelemetry.io/schemas/1.37.0"
 
-FINISH: Final[Mapping[str, str]] = {"max_tokens": "length"}
+FINISH: Final[Mapping[str, str]] = {"max_tokens": "length", "tool_calls": "tool_call"}
 """Where our reasons to stop have other names there."""
 _PROVIDERS: Final[Mapping[str, str]] = {
     "azure": "azure.ai.openai", "bedrock": "aws.bedrock", "google": "gcp.gemini", "google-gla": "gcp.gemini",

@@ -1,5 +1,6 @@
 """The fields of messages and blocks: what a caller may put into them, checked where they are made."""
 
+from binascii import a2b_base64
 from collections.abc import Mapping
 from math import isfinite
 from typing import Any
@@ -16,6 +17,21 @@ def plain(name: str, value: str) -> str:
     if isinstance(value, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # foreign input
         return str.__str__(value)
     raise TypeError(f"{name} must be text, not {type(value).__name__}")
+
+
+def base64(value: str) -> str:
+    """Return bytes in base64 as they can be logged, whatever space stands in between.
+
+    Raises:
+        TypeError: If it is no text.
+        ValueError: If it is no base64: no provider would take it, nor any conversation that holds it.
+    """
+    text = plain("data", value)
+    try:
+        a2b_base64("".join(text.split()), strict_mode=True)
+    except ValueError as error:
+        raise ValueError(f"data must be base64: {str(error)[:1].lower()}{str(error)[1:]}") from None
+    return text
 
 
 def seconds(value: float) -> float:

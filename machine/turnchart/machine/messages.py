@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from turnchart.machine.entries import Frozen, freeze
 from turnchart.machine.kinds import KINDS, check_details
-from turnchart.machine.message_fields import check_fields, plain, seconds
+from turnchart.machine.message_fields import base64, check_fields, plain, seconds
 from turnchart.machine.records import record
 
 StopReason = Literal["stop", "tool_calls", "max_tokens", "error", "aborted"]
@@ -97,13 +97,13 @@ class Thinking(Block):
 
 
 class Image(Block):
-    """An image; ``data`` is base64."""
+    """An image; ``data`` is base64, or ValueError is raised."""
 
     __slots__ = ()
     __match_args__ = ("data", "media_type")
 
     def __init__(self, data: str, media_type: str = "image/png") -> None:
-        super().__init__(type="image", data=plain("data", data), media_type=plain("media_type", media_type))
+        super().__init__(type="image", data=base64(data), media_type=plain("media_type", media_type))
 
     @property
     def data(self) -> str:

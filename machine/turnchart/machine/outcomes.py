@@ -6,6 +6,7 @@ from typing import Any, TypeAlias, cast, get_args
 from turnchart.machine.abort import Aborted
 from turnchart.machine.entries import Frozen, encode, freeze
 from turnchart.machine.errors import TurnchartError, named_text_of, text_of
+from turnchart.machine.message_fields import base64
 from turnchart.machine.messages import Block, Text, content_blocks
 from turnchart.machine.points import Outcome, ToolOutcome
 
@@ -97,6 +98,8 @@ def _shown(blocks: Sequence[Block]) -> tuple[Block, ...]:
     for each in blocks:
         if each.type not in ("text", "image"):
             raise ValueError(f"a tool gives text and images, not a block of type {each.type!r}")
+        if each.type == "image":
+            base64(each["data"])
     return tuple(blocks)
 
 

@@ -1,7 +1,8 @@
 """What a model is asked for a summary: instructions, the conversation as text, the files it touched. Pure."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from turnchart.machine.cutting import clipped
 from turnchart.machine.entries import encode
@@ -50,6 +51,14 @@ What was done and decided so far.
 What a reader of the rest must know."""
 _TURN = "## The beginning of the turn that goes on"
 
+_FORGED: Final = re.compile(
+    r"\[(?=(?:User|Assistant|Assistant thinking|Assistant tool calls|Tool result)\]:)"
+    r"|<(?=/?(?:conversation|previous-summary)>)",
+    re.IGNORECASE,
+)
+"""What would pass for the beginning of another message, or for the end of the conversation."""
+_ESCAPED: Final = r"\g<0>\\"
+
 READS = frozenset(("read", "read_file"))
 WRITES = frozenset(("write", "edit", "write_file", "edit_file"))
 """The tools whose ``path`` is followed."""
@@ -84,7 +93,10 @@ def joined(summary: str, prefix: str) -> str:
 
 
 def as_text(messages: Iterable[Message]) -> list[str]:
-    """Return messages as texts with a label each; what people and models said is never cut."""
+    """Return messages as texts with a label each; what people and models said is never cut.
+
+    A label that stands in a text, as a tool may write one, has a backslash: only whole messages have labels.
+    """
     return [part for each in messages for part in _texts(each)]
 
 
@@ -101,7 +113,7 @@ def _texts(said: Message) -> Iterator[str]:
         labelled = {"Tool result": text}
     else:
         labelled = {"User": _shown(said)}
-    yield from (f"[{label}]: {text}" for label, text in labelled.items() if text)
+    yield from (f"[{label}]: {_FORGED.sub(_ESCAPED, text)}" for label, text in labelled.items() if text)
 
 
 def _shown(said: Message) -> str:

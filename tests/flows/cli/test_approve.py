@@ -74,6 +74,10 @@ def test_what_is_no_answer_is_told_so(line: str) -> None:
     assert decoded(line, "c1") == 'write {"approve": "c1"} or {"refuse": "c1", "reason": "..."}'
 
 
+def test_who_says_both_has_refused() -> None:
+    assert decoded('{"approve": "c1", "refuse": "c1", "reason": "no"}', "c1") == Refuse("no")
+
+
 async def test_a_program_is_asked_by_an_event() -> None:
     told: list[Mapping[str, Any]] = []
     assert await on_stdin(told.append, Typist("?", '{"approve": "c1"}'))(QUESTION) == Approve()

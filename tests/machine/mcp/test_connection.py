@@ -9,7 +9,14 @@ import pytest
 from mcp import MCPError
 from mcp.client.subscriptions import SubscriptionLost
 from mcp.server.mcpserver import Context, MCPServer
-from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST, ServerCapabilities, ToolsCapability
+from mcp_types import (
+    CONNECTION_CLOSED,
+    INVALID_REQUEST,
+    CallToolResult,
+    ListToolsResult,
+    ServerCapabilities,
+    ToolsCapability,
+)
 from tests.machine.mcp.memory import Memory, program, use
 
 from turnchart.machine import McpError, McpServer, ToolContext, ToolFailed
@@ -144,6 +151,31 @@ async def test_one_that_does_not_answer_in_time(monkeypatch: pytest.MonkeyPatch)
     async with connected(program(timeout=0.01)) as connection:
         with pytest.raises(McpError, match=r"cannot be started: it did not answer within 0\.01 seconds"):
             await connection.up()
+
+
+@pytest.mark.usefixtures("memory")
+async def test_an_answer_that_breaks_the_protocol_is_told_by_its_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def lists(*_: Any, **__: Any) -> Any:
+        return ListToolsResult.model_validate({"tools": [{"name": "a"}]})
+
+    async def answers(*_: Any, **__: Any) -> Any:
+        return CallToolResult.model_validate({"content": "no list"})
+
+    async with connected() as connection:
+        await connection.up()
+        monkeypatch.setattr("mcp.Client.call_tool", answers)
+        with pytest.raises(ToolFailed, match=r"^its answer breaks the protocol: content: Input should be"):
+            await text(connection, "add", a=1)
+    monkeypatch.setattr("mcp.Client.list_tools", lists)
+    async with connected() as connection:
+        with pytest.raises(McpError) as raised:
+            await connection.up()
+    assert str(raised.value) == (
+        "MCP server off (serve) cannot be started: its answer breaks the protocol:"
+        " tools.0.inputSchema: Field required"
+    )
 
 
 async def test_a_call_that_is_cancelled_is_cancelled_there_too(monkeypatch: pytest.MonkeyPatch) -> None:

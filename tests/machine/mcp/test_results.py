@@ -43,6 +43,37 @@ def test_content(content: dict[str, Any], shown: dict[str, Any]) -> None:
     assert (found.is_error, found.outcome, found.details) == (False, "ok", None)
 
 
+@pytest.mark.parametrize(
+    ("data", "kind"),
+    [
+        ("@@@", "image/png"),  # the next request, and all that follow, would fail with it
+        ("YWJ", "image/png"),
+        ("\u00e4\u00f6", "image/png"),
+        ("", "image/png"),
+        ("aGk=", "image/svg+xml"),
+        ("aGk=", "text/html"),
+        ("aGk=", ""),
+    ],
+)
+def test_what_no_model_can_look_at_is_no_image(data: str, kind: str) -> None:
+    resource = {"uri": "x:a", "blob": data, "mimeType": kind}
+    found = outcome(
+        {"type": "image", "data": data, "mimeType": kind}, {"type": "resource", "resource": resource}
+    )
+    assert [dict(each) for each in found.content] == [
+        {"type": "text", "text": f"[an image ({kind or 'of an unknown kind'}) that cannot be shown]"},
+        {"type": "text", "text": f"[a file x:a ({kind or 'of an unknown kind'}) that cannot be shown]"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("data", "kind"), [("aG\nk=\n", "image/jpeg"), ("aGk=", "IMAGE/JPEG; q=1"), ("aGk=", "image/jpg")]
+)
+def test_an_image_in_other_words(data: str, kind: str) -> None:
+    [found] = outcome({"type": "image", "data": data, "mimeType": kind}).content
+    assert dict(found) == {"type": "image", "data": "aGk=", "media_type": "image/jpeg"}
+
+
 def test_structured_content_is_for_programs_and_shown_where_nothing_else_is() -> None:
     both = outcome({"type": "text", "text": "1"}, structuredContent={"n": 1})
     assert ([each.text for each in both.content], both.details) == (["1"], {"structured": {"n": 1}})

@@ -312,7 +312,7 @@ def test_what_is_said_to_one_request_only_costs_the_step_it_stands_in(made: list
 
 @pytest.mark.parametrize("role", ["user", "assistant", "tool_result"])
 def test_what_cannot_go_over_is_never_left_out_of_the_next_request(role: str) -> None:
-    picture: list[Block] = [Image("x")]
+    picture: list[Block] = [Image.of_fields({"type": "image", "data": "x", "media_type": "image/png"})]
     call = AssistantMessage([ToolCall("add", {}, id="c1")], model=MODEL)
     told: list[Message] = [
         UserMessage("go") if role != "user" else UserMessage(picture),

@@ -91,8 +91,8 @@ def decoded(line: str, id: str) -> Answer | str:
         given = None
     if isinstance(given, dict):
         fields = cast("dict[str, Any]", given)
-        if fields.get("approve") == id:
-            return ApproveForSession() if fields.get("session") is True else Approve()
         if fields.get("refuse") == id:
             return Refuse(str(fields.get("reason") or "refused"))
+        if fields.get("approve") == id:
+            return ApproveForSession() if fields.get("session") is True else Approve()
     return f'write {{"approve": "{id}"}} or {{"refuse": "{id}", "reason": "..."}}'

@@ -78,7 +78,7 @@ class Commands:
         self._say(
             f"turn {now.number}, step {now.step}"
             if agent.status == "running"
-            else f"{now.number} turns so far"
+            else f"{now.number} {'turn' if now.number == 1 else 'turns'} so far"
         )
         self._say(f"model {one_line(agent.session.view.model or agent.model_id)}")
         self._say(f"tools {one_line(', '.join(agent.active_tools()), None) or 'none'}")

@@ -155,7 +155,10 @@ def _blocks(raw: Raw, known: Mapping[str, Callable[[Raw], Block]]) -> list[Block
 
 def _image(raw: Raw) -> Block:
     name = "mediaType" if "mediaType" in raw else "mimeType"
-    return Image(required(raw, "data"), required(raw, name))
+    # As it is: nobody has to lose a session for one image that is none.
+    return Image.of_fields(
+        {"type": "image", "data": required(raw, "data"), "media_type": required(raw, name)}
+    )
 
 
 def _thinking(raw: Raw) -> Block:

@@ -37,6 +37,10 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 """Seconds before a stream of changes that was lost is asked for again; they double each time."""
 
 
+_TOLD: Final = 3
+"""So many places are told at which an answer breaks the protocol."""
+
+
 class _Attempt:
     """One try to connect, and the connection that came of it."""
 
@@ -127,7 +131,7 @@ class Connection:
                     attempt, f"it did not answer within {self._timeout:g} seconds"
                 )
         except Exception as error:  # noqa: BLE001  # whatever goes wrong there, the agent goes on
-            attempt.failure = self._because(attempt, text_of(first_error(error)))
+            attempt.failure = self._because(attempt, _wrong(first_error(error)))
             if attempt.client is not None and not self._stopped:
                 _log.debug("the connection to MCP server %s broke", self.name, exc_info=error)
         finally:
@@ -206,7 +210,7 @@ class Connection:
                 try:
                     await self._list(client)
                 except Exception as error:  # noqa: BLE001  # the tools that are known stay
-                    wrong = text_of(error) or type(error).__name__
+                    wrong = _wrong(error) or type(error).__name__
             if scope.cancelled_caught:
                 wrong = f"it did not answer within {self._timeout:g} seconds"
             if wrong:
@@ -249,6 +253,7 @@ class Connection:
             McpError: If it was gone before, and does not come back.
         """
         from mcp import MCPError
+        from pydantic import ValidationError
 
         attempt = await self.up()
         for last in (False, True):
@@ -258,6 +263,8 @@ class Connection:
                     tool, whole_json(args), progress_callback=partial(_progress, ctx)
                 )
                 return outcome_of_result(result)
+            except ValidationError as error:
+                raise ToolFailed(_wrong(error), "MCP_ERROR") from error
             except MCPError as error:
                 if last or not self._forgot(error):
                     raise self._failed(attempt, error) from error
@@ -289,6 +296,18 @@ class Connection:
             f" in part. It is connected again for the next call.{told}",
             "MCP_LOST",
         )
+
+
+def _wrong(error: BaseException) -> str:
+    """Return what went wrong; of an answer that is not as the protocol has it, where it is not."""
+    from pydantic import ValidationError
+
+    if not isinstance(error, ValidationError):
+        return text_of(error)
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    told = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in found]
+    more = [f"and {len(told) - _TOLD} more"] if len(told) > _TOLD else []
+    return f"its answer breaks the protocol: {'; '.join([*told[:_TOLD], *more])}"
 
 
 async def _progress(ctx: ToolContext, progress: float, total: float | None, message: str | None) -> None:

@@ -221,6 +221,20 @@ async def test_ctrl_c_cuts_off_gives_back_what_waited_and_then_leaves(at: Any) -
     assert "Ctrl-D leaves, and so does Ctrl-C once more" in it.shown
 
 
+async def test_only_ctrl_c_twice_in_a_row_leaves(at: Any) -> None:
+    async with chatting(at) as it:
+        for _ in range(2):
+            at.type("\x03begun")
+            await it.until_draft("begun")
+            at.type("\x03")
+            await it.until_draft("")
+        assert it.code is None
+        at.type("\x03")
+        at.type("\x03")
+    assert it.code == 130
+    assert it.shown.count("Ctrl-C once more") == 3
+
+
 async def test_a_signal_from_outside_is_ctrl_c(at: Any) -> None:
     async with chatting(at, Reply(tool_calls=[ToolCall("wait")])) as it:
         at.type("go\r")

@@ -44,6 +44,23 @@ def test_markdown_is_drawn() -> None:
     assert any('print("hi")' in line for line in lines)
 
 
+@pytest.mark.parametrize("width", [20, 40])
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "x" * 60,
+        "這是一個很長的中文句子用來測試終端上是否會把字切掉",
+        "/a/long/path/of/some/file.py",
+    ],
+)
+def test_nothing_in_a_table_is_cut_off(width: int, cell: str) -> None:
+    for table in (f"| a | {cell} |\n|---|---|\n| b | c |", f"| a | b |\n|---|---|\n| c | {cell} |"):
+        lines = bare(Painter(colours=True).markdown(table, width))
+        assert all(cell_len(line) <= width for line in lines)
+        shown = "".join("".join(lines).split())
+        assert all(shown.count(char) >= cell.count(char) for char in cell), lines
+
+
 def test_without_colours_there_are_none() -> None:
     painter = Painter(colours=False)
     drawn = "".join(painter.markdown(PAGE, 80) + painter.line("bad", "bad", 80) + painter.thought("hm", 80))

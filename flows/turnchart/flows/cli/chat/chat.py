@@ -128,7 +128,8 @@ class Chat:
             self._asked.armed = True
 
     def typing(self, text: str) -> None:
-        """Let a question take the line as soon as nothing else is typed in it."""
+        """Let a question take the line as soon as nothing else is typed in it. Who types is not leaving."""
+        self._leaving = self._leaving and not text
         if self._asked is not None and not text:
             self._asked.armed = True
 

@@ -5,8 +5,9 @@ from collections.abc import Iterable
 from typing import ClassVar, Final, Literal
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
-from rich.markdown import Heading, Markdown, MarkdownElement
+from rich.markdown import Heading, Markdown, MarkdownElement, TableElement
 from rich.segment import Segment
+from rich.table import Table
 from rich.text import Text
 
 from turnchart.flows.cli.words import plain
@@ -81,5 +82,18 @@ class _Heading(Heading):
         yield text
 
 
+class _Table(TableElement):
+    """A table that breaks what is too wide for a column, and cuts nothing off."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for made in super().__rich_console__(console, options):
+            if isinstance(made, Table):
+                for column in made.columns:
+                    column.overflow = "fold"
+            yield made
+
+
 class _Markdown(Markdown):
-    elements: ClassVar[dict[str, type[MarkdownElement]]] = {**Markdown.elements, "heading_open": _Heading}
+    elements: ClassVar[dict[str, type[MarkdownElement]]] = {
+        **Markdown.elements, "heading_open": _Heading, "table_open": _Table,
+    }  # fmt: skip
