@@ -7,6 +7,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import IO
 
+import anyio
+
 WRITER = """
 import sys
 from pathlib import Path
@@ -21,6 +23,21 @@ while count:
     print(session.append_custom("written", "x" * 500).seq, flush=True)
 """
 """Attaches, appends so many entries (for ever where it is -1) and prints the seq of each that is stored."""
+
+
+def is_running(pid: int) -> bool:
+    """Tell whether a process is there, and no zombie."""
+    ps = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    return ps.stdout.strip() != "" and not ps.stdout.startswith("Z")
+
+
+async def all_end(pids: list[int]) -> bool:
+    """Give killed processes the moment that they need to be gone."""
+    with anyio.move_on_after(5):
+        while any(is_running(pid) for pid in pids):  # noqa: ASYNC110  # other programs set no events
+            await anyio.sleep(0.01)
+        return True
+    return False
 
 
 @contextmanager

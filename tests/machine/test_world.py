@@ -2,11 +2,15 @@
 
 import os
 import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
+from tests.machine.processes import all_end
 
 from turnchart.machine.clock import SYSTEM_CLOCK
 from turnchart.machine.world import AgentWorld, errors_of, passed_environment
@@ -134,6 +138,11 @@ async def test_a_program_that_takes_too_long_is_killed_with_all_that_it_started(
     await until_its_time_is_over(tmp_path, f"{start}; open('begun', 'w').close(); {wait}")
 
 
+async def test_a_program_that_writes_without_end_is_ended_too(tmp_path: Path) -> None:
+    code = "open('begun', 'w').close()\nwhile True: os.write(1, b'a' * 65_536)"
+    assert errors_of(await until_its_time_is_over(tmp_path, code)) == ""
+
+
 async def test_what_a_program_wrote_to_stderr_before_its_time_was_over_is_told_with_the_error(
     tmp_path: Path,
 ) -> None:
@@ -180,6 +189,29 @@ async def test_a_program_dies_with_the_turn_that_is_cut_off(tmp_path: Path) -> N
             while not (tmp_path / "begun").exists():
                 await anyio.lowlevel.checkpoint()
             group.cancel_scope.cancel()
+
+
+async def test_a_program_that_is_cut_off_while_it_starts_dies_with_all_that_it_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Late(subprocess.Popen[bytes]):
+        """Comes back when the program has begun, as where the machine is busy."""
+
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            while not (tmp_path / "begun").exists():
+                time.sleep(0.001)
+
+    monkeypatch.setattr(subprocess, "Popen", Late)
+    start = "import subprocess, time; p = subprocess.Popen(['sleep', '60'])"
+    code = f"{start}; open('pid', 'w').write(str(p.pid)); open('begun', 'w').close(); time.sleep(60)"
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            group.start_soon(world(tmp_path).run, python(code))
+            while not (tmp_path / "begun").exists():
+                await anyio.lowlevel.checkpoint()
+            group.cancel_scope.cancel()
+    assert await all_end([int((tmp_path / "pid").read_text())])
 
 
 def test_files_are_read_and_appended_below_the_root(tmp_path: Path) -> None:

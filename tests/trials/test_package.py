@@ -261,7 +261,8 @@ def needs(extra: str, folder: Path, python: Path, *, missing: bool) -> None:
 
 
 def test_the_oldest_allowed_dependencies_do(built: Built, tmp_path: Path) -> None:
-    beside = [each for each in EXTRAS["durable"] if each.startswith("psycopg")]  # tests/machine/conftest.py
+    postgres = [each for each in EXTRAS["durable"] if each.startswith("psycopg")]
+    beside = [*postgres, *EXTRAS["output"]]  # for tests/machine/conftest.py and test_json_parameters.py there
     python = made(tmp_path / "venv", built.wheel, *oldest([*PROJECT["dependencies"], *beside]), *TOOLS)
     for name in ("tests", "pyproject.toml", "README.md"):
         (tmp_path / name).symlink_to(ROOT / name)

@@ -102,9 +102,7 @@ class AgentWorld:
         output, errors = bytearray(), bytearray()
         try:
             with self._clock.timeout(timeout):
-                process = await anyio.open_process(
-                    list(argv), cwd=folder, env=passed_environment() | dict(env or {}), start_new_session=True
-                )
+                process = await _start(argv, folder, passed_environment() | dict(env or {}))
                 try:
                     await _communicate(process, stdin.encode(), output, errors)
                     code = await process.wait()
@@ -166,6 +164,13 @@ class AgentWorld:
 
     def _inside(self, path: str) -> Path:
         return inside(self._root, path)
+
+
+async def _start(argv: Sequence[str], folder: Path, env: Mapping[str, str]) -> Process:
+    """Start a program; nobody cancels between its start and our knowing of it."""
+    with anyio.CancelScope(shield=True):
+        return await anyio.open_process(list(argv), cwd=folder, env=env, start_new_session=True)
+    raise AssertionError("a shielded scope swallows nothing")
 
 
 async def _communicate(process: Process, given: bytes, output: bytearray, errors: bytearray) -> None:

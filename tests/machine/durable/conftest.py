@@ -81,6 +81,7 @@ class Desk:
         self.db.be_writer()
         self._engine = engine(str(path))
         self._group = Group(self.db)
+        self._stores: list[GroupedStore] = []
         self._tokens = count()
 
     def wish(self, kind: str, body: Any) -> int:
@@ -106,6 +107,7 @@ class Desk:
     def store(self) -> GroupedStore:
         """Become the writer of the session."""
         store = GroupedStore(self.db, "s", self._group)
+        self._stores.append(store)
         store.lock()
         return store
 
@@ -140,7 +142,9 @@ class Desk:
         await asyncio.wait((working,))
 
     def close(self) -> None:
-        """Let the file go."""
+        """Let the file go, as a worker does: nobody writes any more, however the work ended."""
+        for store in self._stores:
+            store.release()
         self._group.close()
         self._engine.dispose()
         self.db.leave()

@@ -1,12 +1,12 @@
 """Running commands: output, environment, time limits, and that nothing survives."""
 
 import os
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import anyio
 import pytest
+from tests.machine.processes import all_end
 
 from turnchart.machine.messages import Content
 from turnchart.machine.points import ToolOutcome
@@ -25,20 +25,6 @@ async def run(tool: Tool, command: str, heard: list[Content] | None = None) -> T
 
 async def text(tool: Tool, command: str) -> str:
     return str((await run(tool, command)).content[0]["text"])
-
-
-def is_running(pid: int) -> bool:
-    ps = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
-    return ps.stdout.strip() != "" and not ps.stdout.startswith("Z")
-
-
-async def all_end(pids: list[int]) -> bool:
-    """Give killed processes the moment that they need to be gone."""
-    with anyio.move_on_after(5):
-        while any(is_running(pid) for pid in pids):  # noqa: ASYNC110  # other programs set no events
-            await anyio.sleep(0.01)
-        return True
-    return False
 
 
 def test_it_is_judged_by_its_command_and_keeps_its_own_time() -> None:
