@@ -1,7 +1,6 @@
 """The sequence of a recorded session: its entries in their true order, each as the arrow that performs it."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import accumulate
 from typing import Any, TypeVar
 
@@ -154,10 +153,10 @@ def arrow_of(entry: Entry, overlay: Overlay, record: Record, label: str) -> Arro
     if isinstance(line, Arrow):
         return Arrow(line.kind, line.source, line.target, label, dashed=line.dashed)
     if isinstance(line, Silent):
-        return replace(silent_arrow(line), label=label)
+        return silent_arrow(line)._replace(label=label)
     for arrival in overlay.table.says[State.IDLE]:
         if isinstance(arrival, Arrow) and arrival.source is Part.AGENT and entry.type in arrival.does:
-            return replace(arrival, label=label)
+            return arrival._replace(label=label)
     return log_arrow(entry.type, label=label)
 
 

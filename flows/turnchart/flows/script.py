@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, TypeAlias
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -40,8 +40,7 @@ class ScriptCall:
     id: str = ""
 
 
-@record
-class ScriptStep:
+class ScriptStep(NamedTuple):
     """One answer of a script; where ``fail`` names a kind, the request fails after it. Times in seconds."""
 
     text: str = ""
@@ -57,8 +56,7 @@ class ScriptStep:
     message: str = ""
 
 
-@record
-class ScriptInput:
+class ScriptInput(NamedTuple):
     """What a person does when the agent is in a state; ``step`` None: the first time."""
 
     state: State
@@ -67,8 +65,7 @@ class ScriptInput:
     step: int | None = None
 
 
-@record
-class Script:
+class Script(NamedTuple):
     """A script file: what the model answers, and what people say meanwhile."""
 
     steps: tuple[ScriptStep, ...] = ()

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
+from functools import cache
 from typing import Any, TypeVar, cast
 
 from turnchart.machine.entries import Frozen, encode, freeze
 from turnchart.machine.messages import Block, Message, content_blocks, message
-from turnchart.machine.points import POINTS, Decision, Payload, Point, PreTool, ToolOutcome
+from turnchart.machine.points import Decision, Payload, Point, PreTool, ToolOutcome
 
 P = TypeVar("P", bound=Payload)
 
@@ -28,7 +29,7 @@ def adopt(returned: Payload, before: P, check: Callable[[P], P] | None) -> P:
     """
     if type(returned) is not type(before):
         raise WrongAnswer(f"returned a {type(returned).__name__}, not a {type(before).__name__}")
-    for name in _FIXED[type(before)]:
+    for name in _fixed(cast(Any, type(before))):
         if getattr(returned, name) is not getattr(before, name):
             _refuse(name, returned, before)
     changes: dict[str, Any] = {}
@@ -105,13 +106,11 @@ def _same(value: object, old: object) -> bool:
     return value == old
 
 
-def _fixed(kind: type[Payload]) -> tuple[str, ...]:
+@cache
+def _fixed(kind: Any) -> tuple[str, ...]:
+    """Return the fields of a payload that are the point's own and that no hook may change."""
     common = {field.name for field in fields(Payload)}
     return tuple(field.name for field in fields(kind) if field.name not in common | kind.may_change)
-
-
-_FIXED = {point.payload: _fixed(point.payload) for point in POINTS.values()}
-"""The fields of each payload that are the point's own and that no hook may change."""
 
 
 def _instance(*kinds: type) -> Callable[[Any], Any]:

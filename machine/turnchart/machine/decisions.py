@@ -18,6 +18,8 @@ class Decision:
 
 @record
 class _WithReason(Decision):
+    """A decision that says why."""
+
     reason: str = ""
 
     def __post_init__(self) -> None:
@@ -26,6 +28,8 @@ class _WithReason(Decision):
 
 @record
 class _WithText(Decision):
+    """A decision that says something to the model."""
+
     text: str = ""
 
     def __post_init__(self) -> None:

@@ -61,7 +61,8 @@ def _unwritten(made: Any) -> Callable[..., None]:
 
 
 def _write(made: Any) -> None:
-    named = {"__module__": made.__module__, "__qualname__": made.__qualname__}
+    # Without a text of its own it would get one with its signature, which takes long to find.
+    named = {"__module__": made.__module__, "__qualname__": made.__qualname__, "__doc__": "A child."}
     child = type(made)(made.__name__, (made,), named)
     slots = not all(each.init for each in fields(made))  # then what is not given is set there, too
     made.__init__ = vars(dataclass(frozen=True, repr=False, eq=False, slots=slots)(child))["__init__"]

@@ -7,9 +7,7 @@ runs and what is drawn cannot differ.
 
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import Literal
-
-from turnchart.machine.records import record
+from typing import Literal, NamedTuple
 
 Times = Literal["1", "?", "*"]
 """How often each name in ``does`` happens where its line stands: once, at most once, any number of times."""
@@ -44,8 +42,7 @@ class Kind(StrEnum):
     EMIT = "emit"
 
 
-@record
-class Arrow:
+class Arrow(NamedTuple):
     """One arrow of the sequence view, and what stands behind it."""
 
     kind: Kind
@@ -60,8 +57,7 @@ class Arrow:
     """Drawn dashed although its kind is not."""
 
 
-@record
-class Note:
+class Note(NamedTuple):
     """A remark over two participants; performs nothing."""
 
     left: Part
@@ -70,8 +66,7 @@ class Note:
     again: bool = False
 
 
-@record
-class Silent:
+class Silent(NamedTuple):
     """Performed, but not drawn in the bare sequence view; ``--detail`` draws it."""
 
     kind: Kind
@@ -83,8 +78,7 @@ class Silent:
     """May happen at any moment while the state lasts, not only where the line stands."""
 
 
-@record
-class Block:
+class Block(NamedTuple):
     """An ``opt`` or ``loop`` inside one state. Alternatives between states come from the rows."""
 
     kind: Literal["opt", "loop"]

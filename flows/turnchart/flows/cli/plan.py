@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from turnchart.flows.checks import SCRIPT
 from turnchart.flows.cli.inputs import meanwhile, own_prompts
@@ -11,15 +11,13 @@ from turnchart.flows.cli.lines import Lines, read_all
 from turnchart.flows.cli.places import MEMORY, Shelf, declared, shelf
 from turnchart.flows.load import Flow
 from turnchart.flows.script import ScriptInput, load_script
-from turnchart.machine.records import record
 from turnchart.machine.version import VERSION
 
 if TYPE_CHECKING:
     import typer
 
 
-@record
-class Plan:
+class Plan(NamedTuple):
     """What is said to the agent.
 
     Attributes:
